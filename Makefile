@@ -1,0 +1,65 @@
+# Every target works on a fresh machine with Python 3.11 and Rust.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: build demo test lint bench fuzz parity traces clean
+
+RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
+
+$(BIN)/python: requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	touch $@
+
+# The extension module is built in place, so that Python sources are used as they stand.
+$(VENV)/.built: $(BIN)/python $(RUST_SOURCES) pyproject.toml
+	. $(BIN)/activate && maturin develop --release --locked --quiet
+	touch $@
+
+build: $(VENV)/.built
+
+demo: build
+	$(BIN)/schedlab demo
+
+test: build
+	cargo test --workspace --release --locked --quiet
+	$(BIN)/python -m pytest --quiet
+
+lint: build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --release --locked -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Whole recordings of the real kernel's decisions: SCHEDLAB_VECTORS=DIR make parity
+parity:
+	cargo run --quiet --release --locked -p schedlab-kernel --example parity
+
+# Real traces against the tools that print them: SCHEDLAB_TRACES=DIR make traces
+traces: build
+	SCHEDLAB_TRACES="$(SCHEDLAB_TRACES)" cargo test --release --locked --quiet \
+		-p schedlab-trace --test real_files -- --nocapture
+	PYTHONPATH=tests $(BIN)/python -m traces.check "$(SCHEDLAB_TRACES)"
+
+# Speed: governor decisions, PELT, latency figures, trace import (and, where trace-cmd is
+# installed, the ratio to trace-cmd report on the same file).
+bench:
+	cargo bench --locked -p schedlab-kernel -p schedlab-metrics -p schedlab-trace
+
+# Every trace reader against made-up damage, FUZZ_SECONDS each. Needs the nightly toolchain and
+# cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz). What it finds stays in
+# fuzz/artifacts; what it learns goes to target/fuzz-corpus, so that the small corpus stays small.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
+
+fuzz:
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p target/fuzz-corpus/$$target && \
+		cargo +nightly fuzz run $$target target/fuzz-corpus/$$target fuzz/corpus/$$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=20 || exit 1; \
+	done
+
+clean:
+	rm -rf target $(VENV)

@@ -1,0 +1,53 @@
+//! A machine as it is about to be written: nothing derived, nothing checked yet.
+
+use crate::{CacheCosts, CpuSet, CpuType, Machine, PathCosts, SmtCurve, Topology, UncorePower};
+
+/// What a machine file says. Importers fill one; the written text is then loaded like any other
+/// file, so that what an import prints is known to load.
+pub(crate) struct Draft {
+    pub name: String,
+    pub description: String,
+    pub hz: u32,
+    pub topology: Topology,
+    pub distances: Vec<u32>,
+    pub kinds: Vec<Kind>,
+    pub smt: SmtCurve,
+    pub uncore_power: UncorePower,
+    pub cache_costs: CacheCosts,
+    pub path_costs: PathCosts,
+}
+
+/// A kind of core with the CPUs that are of it.
+pub(crate) struct Kind {
+    pub cpu_type: CpuType,
+    pub cpus: CpuSet,
+    pub frequency_domains: Vec<CpuSet>,
+}
+
+impl From<&Machine> for Draft {
+    fn from(machine: &Machine) -> Self {
+        let kinds = machine.cpu_types.iter().enumerate();
+        let kinds = kinds.map(|(index, cpu_type)| Kind {
+            cpu_type: cpu_type.clone(),
+            cpus: machine.cpus_of_type(index),
+            frequency_domains: machine
+                .frequency_domains
+                .iter()
+                .filter(|domain| domain.cpu_type == index)
+                .map(|domain| domain.cpus)
+                .collect(),
+        });
+        Self {
+            name: machine.name.clone(),
+            description: machine.description.clone(),
+            hz: machine.hz,
+            topology: machine.topology.clone(),
+            distances: machine.distances.clone(),
+            kinds: kinds.collect(),
+            smt: machine.smt.clone(),
+            uncore_power: machine.uncore_power.clone(),
+            cache_costs: machine.cache_costs.clone(),
+            path_costs: machine.path_costs.clone(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A machine: the CPU tree with all that is known of its parts.
+
+use crate::{
+    CacheCosts, CpuId, CpuSet, CpuType, IdleState, Opp, PathCosts, SmtCurve, Topology, UncorePower,
+};
+
+/// CPUs that change frequency together (`struct cpufreq_policy`, `struct em_perf_domain`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrequencyDomain {
+    /// The CPUs, all of one type.
+    pub cpus: CpuSet,
+    /// Their type, as an index into [`Machine::cpu_types`].
+    pub cpu_type: usize,
+}
+
+/// Hardware as data. Every accessor that takes a CPU is an array look-up and panics when the
+/// machine has no such CPU.
+///
+/// ```
+/// use schedlab_machine::{CpuId, Machine};
+///
+/// let machine = Machine::preset("simidle").expect("a built-in machine");
+/// assert_eq!(machine.cpu_count(), 4);
+/// let states = machine.idle_states(CpuId(0));
+/// assert_eq!(states[4].name, "C6");
+/// assert_eq!(states[4].target_residency_ns, 600_000);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) hz: u32,
+    pub(crate) topology: Topology,
+    pub(crate) distances: Vec<u32>,
+    pub(crate) cpu_types: Vec<CpuType>,
+    pub(crate) type_of: Vec<u32>,
+    pub(crate) frequency_domains: Vec<FrequencyDomain>,
+    pub(crate) frequency_domain_of: Vec<u32>,
+    pub(crate) smt: SmtCurve,
+    pub(crate) uncore_power: UncorePower,
+    pub(crate) package_idle_uw: Vec<Vec<u64>>,
+    pub(crate) cache_costs: CacheCosts,
+    pub(crate) path_costs: PathCosts,
+}
+
+impl Machine {
+    /// The machine's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line on what it is; may be empty.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The kernel's tick rate that is usual on the machine (`CONFIG_HZ`), a second.
+    #[inline]
+    pub fn hz(&self) -> u32 {
+        self.hz
+    }
+
+    /// `TICK_NSEC` at [`hz`](Self::hz).
+    #[inline]
+    pub fn tick_ns(&self) -> u64 {
+        (1_000_000_000 + u64::from(self.hz) / 2) / u64::from(self.hz)
+    }
+
+    /// The CPU tree.
+    #[inline]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// How many CPUs there are; their numbers are 0 to one less.
+    #[inline]
+    pub fn cpu_count(&self) -> usize {
+        self.topology.cpu_count()
+    }
+
+    /// All CPUs.
+    #[inline]
+    pub fn cpus(&self) -> &CpuSet {
+        self.topology.cpus()
+    }
+
+    /// All CPU numbers in ascending order.
+    pub fn cpu_ids(&self) -> impl ExactSizeIterator<Item = CpuId> + use<> {
+        (0..self.cpu_count() as u32).map(CpuId)
+    }
+
+    /// `node_distance()`: 10 within a node.
+    #[inline]
+    pub fn node_distance(&self, from: usize, to: usize) -> u32 {
+        self.distances[from * self.topology.nodes().len() + to]
+    }
+
+    /// The kinds of cores.
+    pub fn cpu_types(&self) -> &[CpuType] {
+        &self.cpu_types
+    }
+
+    /// The number of `cpu`'s kind among [`cpu_types`](Self::cpu_types).
+    #[inline]
+    pub fn type_of(&self, cpu: CpuId) -> usize {
+        self.type_of[cpu.index()] as usize
+    }
+
+    /// The kind of `cpu`.
+    #[inline]
+    pub fn cpu_type(&self, cpu: CpuId) -> &CpuType {
+        &self.cpu_types[self.type_of(cpu)]
+    }
+
+    /// The CPUs of a kind.
+    pub fn cpus_of_type(&self, cpu_type: usize) -> CpuSet {
+        self.cpu_ids().filter(|cpu| self.type_of(*cpu) == cpu_type).collect()
+    }
+
+    /// `arch_scale_cpu_capacity()`: 1024 on the fastest CPU.
+    #[inline]
+    pub fn capacity(&self, cpu: CpuId) -> u32 {
+        self.cpu_type(cpu).capacity
+    }
+
+    /// Idle states of `cpu`, shallow first.
+    #[inline]
+    pub fn idle_states(&self, cpu: CpuId) -> &[IdleState] {
+        &self.cpu_type(cpu).idle_states
+    }
+
+    /// Operating points of `cpu`, slow first.
+    #[inline]
+    pub fn opps(&self, cpu: CpuId) -> &[Opp] {
+        &self.cpu_type(cpu).opps
+    }
+
+    /// Power of `cpu`'s core while all its threads are in idle state `state`, microwatts.
+    #[inline]
+    pub fn idle_power_uw(&self, cpu: CpuId, state: usize) -> u64 {
+        self.cpu_type(cpu).idle_power_uw(state)
+    }
+
+    /// Power of `cpu`'s core at `khz` while `cpu` alone of its threads is busy, microwatts.
+    #[inline]
+    pub fn busy_power_uw(&self, cpu: CpuId, khz: u32) -> u64 {
+        self.cpu_type(cpu).busy_power_uw(khz)
+    }
+
+    /// [`busy_power_uw`](Self::busy_power_uw) at the fastest operating point.
+    #[inline]
+    pub fn busy_power_max_uw(&self, cpu: CpuId) -> u64 {
+        self.cpu_type(cpu).max_opp().power_uw
+    }
+
+    /// The fastest frequency of `cpu`, kHz.
+    #[inline]
+    pub fn max_khz(&self, cpu: CpuId) -> u32 {
+        self.cpu_type(cpu).max_opp().khz
+    }
+
+    /// Sets of CPUs that change frequency together.
+    pub fn frequency_domains(&self) -> &[FrequencyDomain] {
+        &self.frequency_domains
+    }
+
+    /// The number of `cpu`'s frequency domain.
+    #[inline]
+    pub fn frequency_domain_of(&self, cpu: CpuId) -> usize {
+        self.frequency_domain_of[cpu.index()] as usize
+    }
+
+    /// What a core yields and draws with some of its threads busy.
+    #[inline]
+    pub fn smt(&self) -> &SmtCurve {
+        &self.smt
+    }
+
+    /// Power beside the cores.
+    pub fn uncore_power(&self) -> &UncorePower {
+        &self.uncore_power
+    }
+
+    /// Power of a package's uncore while all its cores idle and the shallowest of them, that of
+    /// `cpu`, is in idle state `state`, microwatts.
+    #[inline]
+    pub fn package_idle_power_uw(&self, cpu: CpuId, state: usize) -> u64 {
+        let by_state = &self.package_idle_uw[self.type_of(cpu)];
+        by_state[state.min(by_state.len() - 1)]
+    }
+
+    /// What cache lines cost.
+    #[inline]
+    pub fn cache_costs(&self) -> &CacheCosts {
+        &self.cache_costs
+    }
+
+    /// One-way hand-over of a dirty cache line between two CPUs, picoseconds.
+    #[inline]
+    pub fn line_transfer_ps(&self, from: CpuId, to: CpuId) -> u64 {
+        self.cache_costs.transfer_ps(self.topology.proximity(from, to))
+    }
+
+    /// What kernel paths cost.
+    #[inline]
+    pub fn path_costs(&self) -> &PathCosts {
+        &self.path_costs
+    }
+}

@@ -1,0 +1,150 @@
+//! What the scheduler asks of the machine it runs on.
+
+use crate::fair::TaskId;
+use crate::fair::slow_path::GroupChoice;
+use schedlab_machine::CpuId;
+
+/// A kernel path whose time the CPU that runs it pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// `try_to_wake_up()` up to the enqueue.
+    Wakeup,
+    /// A remote wake-up's enqueue on the target (`sched_ttwu_pending()`).
+    RemoteWakeup,
+    /// The switch from one task to another.
+    ContextSwitch,
+    /// The scheduler's part of the periodic tick.
+    Tick,
+    /// Moving a task to another run queue.
+    Migrate,
+    /// Entry and exit of the balancing softirq.
+    Softirq,
+    /// One balancing attempt, which reads the run queues of this many CPUs.
+    Balance {
+        /// How many.
+        cpus: u32,
+    },
+}
+
+/// Why a task left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveReason {
+    /// It still wants to run.
+    Preempted,
+    /// It waits for something.
+    Blocked,
+    /// It waits and must not be disturbed (`TASK_UNINTERRUPTIBLE` and other special states).
+    BlockedSpecial,
+    /// It is gone.
+    Dead,
+}
+
+/// What the kernel's own tracepoints would tell, as it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracePoint {
+    /// `sched_switch`; `None` is the idle task.
+    Switch {
+        /// Who leaves.
+        prev: Option<TaskId>,
+        /// Why.
+        reason: LeaveReason,
+        /// Who comes.
+        next: Option<TaskId>,
+    },
+    /// `sched_waking`.
+    Waking {
+        /// The task.
+        task: TaskId,
+        /// Where it slept.
+        target_cpu: CpuId,
+    },
+    /// `sched_wakeup`.
+    Wakeup {
+        /// The task.
+        task: TaskId,
+        /// Where it was enqueued.
+        target_cpu: CpuId,
+    },
+    /// `sched_wakeup_new`.
+    WakeupNew {
+        /// The task.
+        task: TaskId,
+        /// Where it was born.
+        target_cpu: CpuId,
+    },
+    /// `sched_migrate_task`.
+    Migrate {
+        /// The task.
+        task: TaskId,
+        /// From.
+        from_cpu: CpuId,
+        /// To.
+        to_cpu: CpuId,
+    },
+    /// `sched_wake_idle_without_ipi`: a polling CPU was told by a flag.
+    WakeIdleWithoutIpi {
+        /// That CPU.
+        target_cpu: CpuId,
+    },
+}
+
+/// One decision with what led to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Fork or exec placement.
+    Slow {
+        /// The task.
+        task: TaskId,
+        /// Every choice between groups, from the widest domain down.
+        choices: Vec<GroupChoice>,
+        /// The chosen CPU.
+        cpu: CpuId,
+    },
+    /// Wake-up placement.
+    Wake {
+        /// The task.
+        task: TaskId,
+        /// Where it slept.
+        prev_cpu: CpuId,
+        /// Where it was woken from.
+        waker_cpu: CpuId,
+        /// What `wake_affine()` answered, if asked.
+        affine: Option<CpuId>,
+        /// The chosen CPU.
+        cpu: CpuId,
+    },
+}
+
+/// The machine, as scheduler code sees it.
+pub trait Hardware {
+    /// `sched_clock_cpu()` of the CPU that executes, ns.
+    fn now_ns(&self) -> u64;
+    /// The tick counter.
+    fn jiffies(&self) -> u64;
+    /// `arch_scale_freq_capacity()` of a CPU, out of 1024.
+    fn frequency_capacity(&self, cpu: CpuId) -> u64;
+    /// Time that interrupts took on `cpu` since this was last asked, ns.
+    fn take_irq_ns(&mut self, cpu: CpuId) -> u64;
+    /// True if the CPU idles in a loop that watches for work (`TIF_POLLING_NRFLAG`).
+    fn polls_idle(&self, cpu: CpuId) -> bool;
+    /// Makes the executing CPU spend the time of a path.
+    fn charge(&mut self, cpu: CpuId, path: Path);
+    /// Interrupts `to`, so that it looks at its run queue.
+    fn send_reschedule(&mut self, from: CpuId, to: CpuId);
+    /// How long a search that looks at the run queues of `cpus` other CPUs takes on `cpu`, ns. The
+    /// path that searches is charged with its whole cost already; this is for kernels that
+    /// measure their searches.
+    fn scan_ns(&self, cpu: CpuId, cpus: u32) -> u64;
+    /// A random number for `cpu`'s kernel code (`sched_rng()`).
+    fn random(&mut self, cpu: CpuId) -> u32;
+    /// Takes down a tracepoint hit on `cpu`.
+    fn trace(&mut self, cpu: CpuId, point: TracePoint);
+    /// True if decisions are to be explained; explanations cost time and memory.
+    fn explains(&self) -> bool {
+        false
+    }
+    /// Takes down an explained decision.
+    fn explain(&mut self, cpu: CpuId, decision: Decision) {
+        let _ = (cpu, decision);
+    }
+}

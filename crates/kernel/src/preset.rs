@@ -1,0 +1,368 @@
+//! Named kernels: one variant for every mechanism, in TOML that people read and copy.
+//!
+//! ```
+//! use schedlab_kernel::preset::Kernel;
+//! let kernel = Kernel::preset("v6.12").expect("a built-in kernel");
+//! let config = kernel.config(8);
+//! // 8 CPUs: 1 + log2(8) = 4 times the base slice of 700 us.
+//! let fair = format!("{:?}", config.fair);
+//! assert!(fair.contains("base_slice_ns: 2800000"), "{fair}");
+//! ```
+
+use crate::cpuidle::GovernorKind;
+use crate::fair::balance::BalanceRules;
+use crate::fair::build::DomainRules;
+use crate::fair::queue::FairRules;
+use crate::fair::slow_path::SlowPathRules;
+use crate::fair::wake::{IdleSearch, RecentUsed, WakeRules};
+use crate::fair::{cfs, eevdf};
+use crate::sched::{SchedConfig, TtwuQueue};
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Every built-in kernel, oldest first: its name and its file.
+const PRESETS: &[(&str, &str)] = &[
+    ("v5.7", include_str!("../../../kernels/v5.7.toml")),
+    ("v5.9", include_str!("../../../kernels/v5.9.toml")),
+    ("v6.1", include_str!("../../../kernels/v6.1.toml")),
+    ("v6.12", include_str!("../../../kernels/v6.12.toml")),
+];
+
+/// What kernel files may ask for in vain, and why it is refused rather than ignored.
+const NOT_MODELLED: &[(&str, &str)] = &[
+    (
+        "task_groups",
+        "task groups (CONFIG_FAIR_GROUP_SCHED) are not modelled: every task is in the root group",
+    ),
+    ("autogroup", "autogroups are not modelled: every task is in the root group"),
+    ("cfs_bandwidth", "bandwidth limits (CONFIG_CFS_BANDWIDTH) are not modelled"),
+    ("rt", "real-time tasks are not modelled in this scheduler"),
+    ("deadline", "deadline tasks are not modelled"),
+    ("uclamp", "utilisation clamps (CONFIG_UCLAMP_TASK) are not modelled in simulation"),
+    ("numa_balancing", "automatic NUMA balancing (CONFIG_NUMA_BALANCING) is not modelled"),
+    ("eas", "energy-aware placement is not modelled"),
+    ("energy_aware", "energy-aware placement is not modelled"),
+    ("core_sched", "core scheduling (CONFIG_SCHED_CORE) is not modelled"),
+    ("sched_ext", "sched_ext is not modelled"),
+    ("hrtick", "preemption by high-resolution timer (HRTICK) is not modelled"),
+    ("asym_packing", "ASYM_PACKING between cores of different turbo frequency is not modelled"),
+    ("psi", "pressure stall information is not modelled"),
+];
+
+/// Why a kernel cannot be loaded; one line that names file, line and mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// No built-in kernel has this name.
+    #[error("{name}: neither a file nor a built-in kernel; built in are {presets}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        presets: String,
+    },
+    /// The content contradicts itself or the format.
+    #[error("{name}:{line}: {what}")]
+    Invalid {
+        /// The file, or the preset's name.
+        name: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there and what would mend it.
+        what: String,
+    },
+}
+
+/// A kernel: the variant of every mechanism and its constants before scaling to a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its name, such as `v6.12`.
+    pub name: String,
+    /// One line on what it is.
+    pub description: String,
+    /// Ticks a second (`CONFIG_HZ`).
+    pub hz: u32,
+    /// The fair pick, its times as for one CPU.
+    pub fair: FairRules,
+    /// Fork and exec placement.
+    pub placement: SlowPathRules,
+    /// Wake-up placement.
+    pub wake: WakeRules,
+    /// Which wake-ups are left to the CPU that the task wakes on.
+    pub ttwu_queue: TtwuQueue,
+    /// Load balancing.
+    pub balance: BalanceRules,
+    /// How domains are built.
+    pub domains: DomainRules,
+    /// The idle governor, unless a scenario chooses another.
+    pub governor: GovernorKind,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    #[serde(default)]
+    description: String,
+    tick: Tick,
+    fair: Spanned<Fair>,
+    placement: SlowPathRules,
+    wake: Wake,
+    balance: BalanceRules,
+    domains: Spanned<DomainRules>,
+    cpuidle: Cpuidle,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tick {
+    hz: Spanned<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Fair {
+    Cfs(cfs::Tunables),
+    Eevdf(Eevdf),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Eevdf {
+    base_slice_ns: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wake {
+    search: IdleSearch,
+    clusters: bool,
+    idle_prev_is_target: bool,
+    recent_used: RecentUsed,
+    ttwu_queue: TtwuQueue,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cpuidle {
+    governor: Spanned<String>,
+}
+
+/// What is wrong, and where in the text.
+type Fault = (Range<usize>, String);
+
+impl Kernel {
+    /// The names of the built-in kernels, oldest first.
+    pub fn preset_names() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(name, _)| *name)
+    }
+
+    /// The TOML text of a built-in kernel, to copy and edit.
+    pub fn preset_text(name: &str) -> Option<&'static str> {
+        PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// A built-in kernel.
+    pub fn preset(name: &str) -> Option<Kernel> {
+        Self::from_toml(name, Self::preset_text(name)?).ok()
+    }
+
+    /// The error for a name that is neither a preset nor, as the caller found, a file.
+    pub fn unknown(name: &str) -> KernelError {
+        let presets = Self::preset_names().collect::<Vec<_>>().join(", ");
+        KernelError::Unknown { name: name.to_owned(), presets }
+    }
+
+    /// Reads a kernel from TOML text; `name` is what errors call it.
+    ///
+    /// ```
+    /// use schedlab_kernel::preset::Kernel;
+    /// let text = Kernel::preset_text("v6.1").expect("a built-in kernel");
+    /// let edited = text.replace("hz = 250", "hz = 250\ntask_groups = true");
+    /// let error = Kernel::from_toml("mine.toml", &edited).unwrap_err().to_string();
+    /// assert!(error.starts_with("mine.toml:7: task_groups: task groups"), "{error}");
+    /// ```
+    pub fn from_toml(name: &str, text: &str) -> Result<Kernel, KernelError> {
+        read(text).map_err(|(span, what)| {
+            let before = text.as_bytes().get(..span.start).unwrap_or(text.as_bytes());
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            KernelError::Invalid { name: name.to_owned(), line, what }
+        })
+    }
+
+    /// What the scheduler of this kernel is on a machine with `cpus` CPUs.
+    pub fn config(&self, cpus: usize) -> SchedConfig {
+        let mut config = SchedConfig {
+            fair: self.fair,
+            slow_path: self.placement,
+            wake: self.wake,
+            balance: self.balance,
+            hz: self.hz,
+            ttwu_queue: self.ttwu_queue,
+        };
+        config.fair = self.fair.scaled(scale(cpus), config.tick_ns());
+        config
+    }
+
+    /// Every setting by its name in files, in their order. With a number of CPUs, times are scaled
+    /// to it as the kernel scales them.
+    pub fn settings(&self, cpus: Option<usize>) -> Vec<(&'static str, String)> {
+        let fair = cpus.map_or(self.fair, |cpus| self.config(cpus).fair);
+        let mut settings = vec![("tick.hz", self.hz.to_string())];
+        match fair {
+            FairRules::Cfs(cfs) => settings.extend([
+                ("fair", "cfs".to_owned()),
+                ("fair.cfs.latency_ns", cfs.latency_ns.to_string()),
+                ("fair.cfs.min_granularity_ns", cfs.min_granularity_ns.to_string()),
+                ("fair.cfs.wakeup_granularity_ns", cfs.wakeup_granularity_ns.to_string()),
+                ("fair.cfs.idle_min_granularity_ns", cfs.idle_min_granularity_ns.to_string()),
+                ("fair.cfs.base_slice", cfs.base_slice.to_string()),
+                ("fair.cfs.idle_sleeper_credit", cfs.idle_sleeper_credit.to_string()),
+                ("fair.cfs.pick_clears_buddies", cfs.pick_clears_buddies.to_string()),
+            ]),
+            FairRules::Eevdf(eevdf) => settings.extend([
+                ("fair", "eevdf".to_owned()),
+                ("fair.eevdf.base_slice_ns", eevdf.base_slice_ns.to_string()),
+            ]),
+        }
+        let (placement, wake, domains) = (&self.placement, &self.wake, &self.domains);
+        let balance = &self.balance;
+        settings.extend([
+            ("placement.idlest_tie", kebab(&placement.idlest_tie)),
+            ("placement.numa_allowance", kebab(&placement.numa_allowance)),
+            ("wake.search", kebab(&wake.search)),
+            ("wake.clusters", wake.clusters.to_string()),
+            ("wake.idle_prev_is_target", wake.idle_prev_is_target.to_string()),
+            ("wake.recent_used", kebab(&wake.recent_used)),
+            ("wake.ttwu_queue", kebab(&self.ttwu_queue)),
+            ("balance.numa_imbalance", kebab(&balance.numa_imbalance)),
+            ("balance.smt_groups", balance.smt_groups.to_string()),
+            ("balance.boosted_util", balance.boosted_util.to_string()),
+            ("balance.detach", kebab(&balance.detach)),
+            ("balance.newidle_needs_idle_time", balance.newidle_needs_idle_time.to_string()),
+            ("balance.newidle_random", balance.newidle_random.to_string()),
+            ("domains.clusters", domains.clusters.to_string()),
+            ("domains.imbalance_pct", domains.imbalance_pct.to_string()),
+            ("domains.busy_factor", domains.busy_factor.to_string()),
+            ("domains.groups_within_domain", domains.groups_within_domain.to_string()),
+            ("domains.uniform_remote_distance", domains.uniform_remote_distance.to_string()),
+            ("cpuidle.governor", self.governor.to_string()),
+        ]);
+        settings
+    }
+}
+
+/// A variant's name as files write it: `GroupUtil` is `group-util`.
+fn kebab(variant: &impl std::fmt::Debug) -> String {
+    let mut name = String::new();
+    for letter in format!("{variant:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+/// `get_update_sysctl_factor()` with the default SCHED_TUNABLESCALING_LOG.
+fn scale(cpus: usize) -> u64 {
+    1 + u64::from(cpus.clamp(1, 8).ilog2())
+}
+
+impl FairRules {
+    /// The constants times `factor`, as the kernel scales them at boot, and the tick.
+    fn scaled(self, factor: u64, tick_ns: u64) -> FairRules {
+        match self {
+            FairRules::Cfs(cfs) => FairRules::Cfs(cfs::Tunables {
+                latency_ns: cfs.latency_ns * factor,
+                min_granularity_ns: cfs.min_granularity_ns * factor,
+                wakeup_granularity_ns: cfs.wakeup_granularity_ns * factor,
+                ..cfs
+            }),
+            FairRules::Eevdf(eevdf) => FairRules::Eevdf(eevdf::Tunables {
+                base_slice_ns: eevdf.base_slice_ns * factor,
+                tick_ns,
+            }),
+        }
+    }
+}
+
+fn read(text: &str) -> Result<Kernel, Fault> {
+    let refuse = |error: toml::de::Error| {
+        (error.span().unwrap_or(0..0), error.message().replace('\n', "; "))
+    };
+    let document = DeTable::parse(text).map_err(refuse)?;
+    refuse_unmodelled(document.get_ref())?;
+    let file: File = toml::from_str(text).map_err(refuse)?;
+    check(file)
+}
+
+fn refuse_unmodelled(table: &DeTable<'_>) -> Result<(), Fault> {
+    for (key, value) in table {
+        if let Some((name, why)) = NOT_MODELLED.iter().find(|(name, _)| *name == key.get_ref()) {
+            return Err((key.span(), format!("{name}: {why}; remove it")));
+        }
+        if let DeValue::Table(inner) = value.get_ref() {
+            refuse_unmodelled(inner)?;
+        }
+    }
+    Ok(())
+}
+
+fn check(file: File) -> Result<Kernel, Fault> {
+    let hz = *file.tick.hz.get_ref();
+    if !(24..=1200).contains(&hz) {
+        let what =
+            format!("hz is {hz}; kernels tick at 100, 250, 300 or 1000, and 24 to 1200 work");
+        return Err((file.tick.hz.span(), what));
+    }
+    let fair_span = file.fair.span();
+    let fair = fair(file.fair.into_inner()).map_err(|what| (fair_span, what))?;
+    let domains = *file.domains.get_ref();
+    if !(100..=200).contains(&domains.imbalance_pct) || !(1..=1024).contains(&domains.busy_factor) {
+        let what = "imbalance_pct must be 100 to 200, and busy_factor 1 to 1024";
+        return Err((file.domains.span(), what.to_owned()));
+    }
+    let governor = file.cpuidle.governor.get_ref().parse::<GovernorKind>();
+    let governor = governor.map_err(|error| (file.cpuidle.governor.span(), error.to_string()))?;
+    let Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue } = file.wake;
+    Ok(Kernel {
+        name: file.name,
+        description: file.description,
+        hz,
+        fair,
+        placement: file.placement,
+        wake: WakeRules { search, clusters, idle_prev_is_target, recent_used },
+        ttwu_queue,
+        balance: file.balance,
+        domains,
+        governor,
+    })
+}
+
+/// The longest time that a file may set, ns.
+const TIME_MAX_NS: u64 = 10_000_000_000;
+
+fn fair(fair: Fair) -> Result<FairRules, String> {
+    let bounded = |name: &str, time_ns: u64| {
+        let good = (1..=TIME_MAX_NS).contains(&time_ns);
+        good.then_some(()).ok_or(format!("{name} is {time_ns}; it must be 1 ns to 10 s"))
+    };
+    match fair {
+        Fair::Cfs(cfs) => {
+            bounded("latency_ns", cfs.latency_ns)?;
+            bounded("min_granularity_ns", cfs.min_granularity_ns)?;
+            bounded("wakeup_granularity_ns", cfs.wakeup_granularity_ns)?;
+            bounded("idle_min_granularity_ns", cfs.idle_min_granularity_ns)?;
+            if cfs.min_granularity_ns > cfs.latency_ns {
+                return Err("min_granularity_ns must not exceed latency_ns".to_owned());
+            }
+            Ok(FairRules::Cfs(cfs))
+        }
+        Fair::Eevdf(Eevdf { base_slice_ns }) => {
+            bounded("base_slice_ns", base_slice_ns)?;
+            Ok(FairRules::Eevdf(eevdf::Tunables { base_slice_ns, tick_ns: 0 }))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Load balancing at work: when it runs, whose tasks it moves, and what it remembers
+//! (`kernel/sched/fair.c`, 6.12). The decisions themselves are in [`crate::fair::balance`] and
+//! [`crate::fair::nohz`].
+
+mod active;
+mod newidle;
+mod nohz;
+mod periodic;
+mod pull;
+
+use super::Scheduler;
+use crate::fair::nohz::KickFlags;
+use crate::fair::topology::Domain;
+use crate::hardware::Hardware;
+use schedlab_machine::CpuId;
+
+/// What a CPU remembers of one of its domains (the changing part of `struct sched_domain`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LevelState {
+    /// When it last balanced here, jiffies.
+    last_balance: u64,
+    /// How long it waits between balancing while idle, ms.
+    interval_ms: u64,
+    /// Attempts in a row that moved nothing.
+    nr_balance_failed: u32,
+    /// The longest that balancing before idling took lately, ns.
+    max_newidle_lb_cost_ns: u64,
+    /// When that was last renewed or decayed, jiffies.
+    last_decay_max_lb_cost: u64,
+    newidle_call: u32,
+    newidle_success: u32,
+    /// Of 1024 balances before idling, how many paid.
+    newidle_ratio: u32,
+    /// When the own group's capacity is due, jiffies (`sgc->next_update`).
+    capacity_update: u64,
+}
+
+impl LevelState {
+    fn new(domain: &Domain) -> LevelState {
+        LevelState {
+            last_balance: 0,
+            interval_ms: u64::from(domain.balance_interval_ms),
+            nr_balance_failed: 0,
+            max_newidle_lb_cost_ns: 0,
+            last_decay_max_lb_cost: 0,
+            // Half of all attempts pay, until better is known.
+            newidle_call: 512,
+            newidle_success: 256,
+            newidle_ratio: 512,
+            capacity_update: 0,
+        }
+    }
+}
+
+/// What a run queue remembers of balancing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct QueueState {
+    /// One for each of the CPU's domains, lowest first.
+    pub levels: Vec<LevelState>,
+    /// When balancing is due in some domain, jiffies.
+    pub next_balance: u64,
+    /// The CPU idled at its last tick or kick (`rq->idle_balance`).
+    pub idle_balance: bool,
+    /// The balancing softirq is raised.
+    pub softirq: bool,
+    /// What other CPUs ask this one to do for all idle ones (`nohz_flags()`).
+    pub asked: KickFlags,
+    /// What of it the softirq is to do (`rq->nohz_idle_balance`).
+    pub accepted: KickFlags,
+    /// The CPU is in the mask of those without a tick.
+    pub tick_stopped: bool,
+    /// It does not count as busy in its cache (`sd->nohz_idle`).
+    pub llc_idle: bool,
+    /// Its averages may still decay.
+    pub has_blocked_load: bool,
+    /// When they were last brought to the present, jiffies.
+    pub last_blocked_update: u64,
+    /// The CPU to which the stopper thread is to push a task (`active_balance`, `push_cpu`).
+    pub push_cpu: Option<CpuId>,
+}
+
+impl Scheduler {
+    pub(super) fn start_balancing(&mut self) {
+        for index in 0..self.rqs.len() {
+            let cpu = CpuId(index as u32);
+            let stack = self.domains.stack(cpu).iter();
+            let levels = stack.map(|&m| LevelState::new(self.domains.get(m)));
+            self.rqs[index].balance.levels = levels.collect();
+            let llc_id = self.domains.llc_id(cpu);
+            self.llcs[llc_id.index()].nr_busy_cpus = self.domains.llc_size(cpu);
+        }
+    }
+
+    /// Does what the interrupt of another CPU was sent for: wake-ups that it left, idle balancing,
+    /// work for the stopper thread. The balancing softirq that this may raise is left to
+    /// [`Scheduler::softirq`].
+    pub fn interrupt_from_cpu(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        self.finish_remote_wakeups(cpu, hardware);
+        self.accept_kick(cpu);
+        self.push_running(cpu, hardware);
+    }
+
+    /// The longest balancing interval, jiffies (`update_max_interval()`).
+    fn interval_max(&self) -> u64 {
+        (u64::from(self.config.hz) * self.rqs.len() as u64 / 10).max(1)
+    }
+
+    /// `msecs_to_jiffies()`.
+    fn jiffies_of_ms(&self, ms: u64) -> u64 {
+        (ms * u64::from(self.config.hz)).div_ceil(1000)
+    }
+
+    /// How long `cpu` waits between balancing in a domain, jiffies
+    /// (`get_sd_balance_interval()`).
+    fn interval(&self, cpu: CpuId, level: usize, busy: bool) -> u64 {
+        let domain = self.domains.get(self.domains.stack(cpu)[level]);
+        let mut ms = self.rqs[cpu.index()].balance.levels[level].interval_ms;
+        if busy {
+            ms *= u64::from(domain.busy_factor);
+        }
+        // One jiffy off, so that a busy CPU's periods at different levels do not fall together.
+        let jiffies = self.jiffies_of_ms(ms).saturating_sub(u64::from(busy));
+        jiffies.clamp(1, self.interval_max())
+    }
+
+    /// Brings the averages of a CPU that may sleep to the present
+    /// (`sched_balance_update_blocked_averages()`).
+    fn update_blocked_averages(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        self.update_clock(cpu, hardware);
+        self.update_queue_load(cpu);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.balance.last_blocked_update = hardware.jiffies();
+        rq.balance.has_blocked_load &= rq.avg.load_avg != 0 || rq.avg.util_avg != 0;
+        self.publish(cpu);
+    }
+}

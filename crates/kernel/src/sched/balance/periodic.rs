@@ -1,0 +1,140 @@
+//! Balancing by the tick: which domains are due, and the softirq that visits them
+//! (`sched_balance_trigger()`, `sched_balance_softirq()`, `sched_balance_domains()`).
+
+use super::super::Scheduler;
+use crate::fair::balance::CpuIdle;
+use crate::fair::nohz::after;
+use crate::fair::topology::DomainFlags;
+use crate::hardware::{Hardware, Path};
+use schedlab_machine::CpuId;
+
+/// When nothing is due, balancing is looked at again after this time, s.
+const NOTHING_DUE_S: u64 = 60;
+
+impl Scheduler {
+    /// The tick's part: raises the softirq if some domain is due, and considers waking an idle CPU
+    /// (`sched_balance_trigger()`).
+    pub(in super::super) fn trigger_balance(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        self.rqs[cpu.index()].balance.idle_balance = self.cpus[cpu.index()].is_idle();
+        if self.domains.stack(cpu).is_empty() {
+            return;
+        }
+        if !after(self.rqs[cpu.index()].balance.next_balance, hardware.jiffies()) {
+            self.rqs[cpu.index()].balance.softirq = true;
+        }
+        self.kick_idle_balancer(cpu, hardware);
+    }
+
+    /// Runs the balancing softirq of `cpu` if it is raised (`sched_balance_softirq()`); interrupts
+    /// end with it.
+    pub fn softirq(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        if !std::mem::take(&mut self.rqs[cpu.index()].balance.softirq) {
+            return;
+        }
+        hardware.charge(cpu, Path::Softirq);
+        let was_idle = self.rqs[cpu.index()].balance.idle_balance;
+        if self.balance_for_idle(cpu, was_idle, hardware) {
+            return;
+        }
+        self.update_blocked_averages(cpu, hardware);
+        let idle = if was_idle { CpuIdle::Idle } else { CpuIdle::Busy };
+        self.balance_domains(cpu, idle, cpu, hardware);
+    }
+
+    /// Balances `cpu` in each of its domains that is due (`sched_balance_domains()`).
+    pub(super) fn balance_domains(
+        &mut self,
+        cpu: CpuId,
+        idle: CpuIdle,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        let hz = u64::from(self.config.hz);
+        let mut idle = idle;
+        let mut busy = idle != CpuIdle::Idle && !self.cpus[cpu.index()].runs_only_idle_policy();
+        let far = hardware.jiffies() + NOTHING_DUE_S * hz;
+        let mut next_balance = far;
+        let (mut goes_on, mut needs_decay) = (true, false);
+        let mut cost_ns = 0;
+        for level in 0..self.domains.stack(cpu).len() {
+            needs_decay = self.update_newidle_cost(cpu, level, 0, 0, hardware.jiffies());
+            cost_ns += self.rqs[cpu.index()].balance.levels[level].max_newidle_lb_cost_ns;
+            if !goes_on {
+                if needs_decay {
+                    continue;
+                }
+                break;
+            }
+            let flags = self.domains.get(self.domains.stack(cpu)[level]).flags;
+            let serial = flags.has(DomainFlags::SERIALIZE);
+            let mut interval = self.interval(cpu, level, busy);
+            // Of the widest domains, one at a time is balanced in the whole machine.
+            if !serial || hardware.now_ns() >= self.serial_until_ns {
+                let last = self.rqs[cpu.index()].balance.levels[level].last_balance;
+                if !after(last + interval, hardware.jiffies()) {
+                    let outcome = self.balance_level(cpu, level, idle, executing_cpu, hardware);
+                    goes_on = outcome.goes_on;
+                    if outcome.moved > 0 {
+                        let idles = self.cpus[cpu.index()].is_idle();
+                        idle = if idles { CpuIdle::Idle } else { CpuIdle::Busy };
+                        busy = !idles && !self.cpus[cpu.index()].runs_only_idle_policy();
+                    }
+                    self.rqs[cpu.index()].balance.levels[level].last_balance = hardware.jiffies();
+                    interval = self.interval(cpu, level, busy);
+                }
+                if serial {
+                    self.serial_until_ns = hardware.now_ns();
+                }
+            }
+            let due = self.rqs[cpu.index()].balance.levels[level].last_balance + interval;
+            next_balance = next_balance.min(due);
+        }
+        let queue = &mut self.rqs[cpu.index()];
+        if needs_decay {
+            queue.max_idle_balance_cost_ns =
+                super::super::run_queue::MIGRATION_COST_NS.max(cost_ns);
+        }
+        if next_balance < far {
+            queue.balance.next_balance = next_balance;
+        }
+    }
+
+    /// Remembers what balancing before idling cost, forgets it slowly, and counts whether it paid
+    /// (`update_newidle_cost()`). `true` if something was forgotten.
+    pub(super) fn update_newidle_cost(
+        &mut self,
+        cpu: CpuId,
+        level: usize,
+        cost_ns: u64,
+        success: u32,
+        jiffies: u64,
+    ) -> bool {
+        let hz = u64::from(self.config.hz);
+        let state = &mut self.rqs[cpu.index()].balance.levels[level];
+        if cost_ns != 0 {
+            state.count_newidle(success);
+        }
+        if cost_ns > state.max_newidle_lb_cost_ns {
+            state.max_newidle_lb_cost_ns = cost_ns;
+            state.last_decay_max_lb_cost = jiffies;
+        } else if after(jiffies, state.last_decay_max_lb_cost + hz) {
+            state.max_newidle_lb_cost_ns = state.max_newidle_lb_cost_ns * 253 / 256;
+            state.last_decay_max_lb_cost = jiffies;
+            return true;
+        }
+        false
+    }
+}
+
+impl super::LevelState {
+    /// `update_newidle_stats()`.
+    pub(super) fn count_newidle(&mut self, success: u32) {
+        self.newidle_call += 1;
+        self.newidle_success = self.newidle_success.wrapping_add(success);
+        if self.newidle_call >= 1024 {
+            self.newidle_ratio = self.newidle_success;
+            self.newidle_call /= 2;
+            self.newidle_success /= 2;
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! One balancing attempt: from whom to pull, which of its tasks, and what a failure means
+//! (`sched_balance_rq()`, `detach_tasks()`, `can_migrate_task()`).
+
+use super::super::Scheduler;
+use super::super::run_queue::MIGRATION_COST_NS;
+use crate::fair::TaskId;
+use crate::fair::balance::{Balance, CpuIdle, DetachLimit, Migration};
+use crate::fair::capacity::{is_reduced, update_group_capacity};
+use crate::fair::entity::FairPolicy;
+use crate::fair::nohz::after;
+use crate::fair::topology::{DomainFlags, Membership};
+use crate::fair::view::Fit;
+use crate::hardware::{Hardware, Path};
+use schedlab_machine::{CpuId, CpuSet};
+
+/// Tasks that one attempt looks at (`sysctl_sched_nr_migrate`).
+const NR_MIGRATE_MAX: u32 = 32;
+
+/// The longest interval to which affinity drives a domain, ms (`MAX_PINNED_INTERVAL`).
+const PINNED_INTERVAL_MAX_MS: u64 = 512;
+
+/// An attempt under way (`struct lb_env`).
+pub(super) struct Attempt {
+    /// The CPU whose domains these are.
+    pub this_cpu: CpuId,
+    /// Which of them.
+    pub level: usize,
+    /// Whether it idles.
+    pub idle: CpuIdle,
+    /// The CPU that receives; another of the group if tasks may not run on `this_cpu`.
+    pub dst_cpu: CpuId,
+    /// The CPU that gives.
+    pub src_cpu: CpuId,
+    /// CPUs that still take part.
+    pub candidates: CpuSet,
+    /// CPUs of the own group (`dst_grpmask`).
+    pub group: CpuSet,
+    pub imbalance: i64,
+    pub migration: Migration,
+    /// The stopper thread asks: everything but affinity is beside the point.
+    pub active: bool,
+    /// No task was found that may run on the receiving CPU (`LBF_ALL_PINNED`).
+    pub all_pinned: bool,
+    /// Some task may not (`LBF_SOME_PINNED`).
+    pub some_pinned: bool,
+    /// A CPU of the group on which it may (`LBF_DST_PINNED`).
+    pub other_dst: Option<CpuId>,
+    pub looked_at: u32,
+    pub look_at_most: u32,
+}
+
+/// What an attempt came to.
+pub(super) struct Outcome {
+    /// Tasks moved.
+    pub moved: u32,
+    /// Higher domains are this CPU's business, too.
+    pub goes_on: bool,
+}
+
+/// What the domain's state makes of an attempt.
+enum End {
+    Moved(u32),
+    Balanced,
+    AllPinned,
+    OnePinned,
+    Failed,
+}
+
+impl Attempt {
+    pub(super) fn new(this_cpu: CpuId, level: usize, idle: CpuIdle, src_cpu: CpuId) -> Attempt {
+        Attempt {
+            this_cpu,
+            level,
+            idle,
+            dst_cpu: this_cpu,
+            src_cpu,
+            candidates: CpuSet::EMPTY,
+            group: CpuSet::EMPTY,
+            imbalance: 0,
+            migration: Migration::default(),
+            active: false,
+            all_pinned: false,
+            some_pinned: false,
+            other_dst: None,
+            looked_at: 0,
+            look_at_most: 0,
+        }
+    }
+}
+
+impl Scheduler {
+    /// Balances `cpu` within its domain at `level` (`sched_balance_rq()`).
+    pub(super) fn balance_level(
+        &mut self,
+        cpu: CpuId,
+        level: usize,
+        idle: CpuIdle,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) -> Outcome {
+        let membership = self.domains.stack(cpu)[level];
+        let domain = self.domains.get(membership);
+        let (span, weight) = (domain.span, domain.weight);
+        let group = self.domains.ring(membership).next().map_or(span, |group| group.balance_mask);
+        let mut attempt =
+            Attempt { candidates: span, group, ..Attempt::new(cpu, level, idle, cpu) };
+        let mut goes_on = true;
+        let end = loop {
+            if !self.view_of(&attempt).should_balance() {
+                goes_on = false;
+                break End::Balanced;
+            }
+            hardware.charge(executing_cpu, Path::Balance { cpus: weight });
+            let Some(src_cpu) = self.find_source(&mut attempt, hardware.jiffies()) else {
+                break End::Balanced;
+            };
+            attempt.src_cpu = src_cpu;
+            attempt.all_pinned = true;
+            let nr_running = self.rqs[src_cpu.index()].fair.nr_running();
+            if nr_running > 1 {
+                attempt.look_at_most = NR_MIGRATE_MAX.min(nr_running);
+                let moved = self.move_tasks(&mut attempt, executing_cpu, hardware);
+                self.note_affinity(&attempt, level);
+                if attempt.all_pinned {
+                    attempt.candidates.remove(src_cpu);
+                    if attempt.candidates.is_subset(&group) {
+                        break End::AllPinned;
+                    }
+                    attempt.looked_at = 0;
+                    continue;
+                }
+                if moved > 0 {
+                    break End::Moved(moved);
+                }
+            }
+            break End::Failed;
+        };
+        let moved = self.conclude(&mut attempt, end, executing_cpu, hardware);
+        Outcome { moved, goes_on }
+    }
+
+    fn view_of(&self, attempt: &Attempt) -> Balance<'_> {
+        Balance {
+            domains: &self.domains,
+            cpus: &self.cpus,
+            dst_cpu: attempt.this_cpu,
+            level: attempt.level,
+            idle: attempt.idle,
+            candidates: attempt.candidates,
+            rules: self.config.balance,
+        }
+    }
+
+    /// The CPU to pull from, if the domain is out of balance.
+    fn find_source(&mut self, attempt: &mut Attempt, jiffies: u64) -> Option<CpuId> {
+        let (cpu, level) = (attempt.this_cpu, attempt.level);
+        let due = self.rqs[cpu.index()].balance.levels[level].capacity_update;
+        if attempt.idle != CpuIdle::NewlyIdle || !after(due, jiffies) {
+            update_group_capacity(&mut self.domains, &mut self.cpus, cpu, level);
+            let interval_ms = self.rqs[cpu.index()].balance.levels[level].interval_ms;
+            let interval = self.jiffies_of_ms(interval_ms).clamp(1, self.interval_max());
+            self.rqs[cpu.index()].balance.levels[level].capacity_update = jiffies + interval;
+        }
+        let balance = self.view_of(attempt);
+        let mut stats = balance.domain_stats();
+        let found = balance.imbalance(&mut stats);
+        let busiest = stats.busiest;
+        let source = found
+            .ok()
+            .zip(busiest)
+            .and_then(|(found, (group, _))| balance.source(group, found, stats.source_kind));
+        let (overloaded, nr_idle_scan) = (stats.overloaded, stats.nr_idle_scan);
+        match found {
+            Ok(found) => {
+                attempt.imbalance = found.amount;
+                attempt.migration = found.migration;
+            }
+            Err(migration) => attempt.migration = migration,
+        }
+        if level + 1 == self.domains.stack(cpu).len() {
+            self.overloaded = overloaded;
+        }
+        if let Some(nr_idle_scan) = nr_idle_scan {
+            self.llcs[self.domains.llc_id(cpu).index()].nr_idle_scan = nr_idle_scan;
+        }
+        source
+    }
+
+    /// Pulls tasks, in the end to another CPU of the group if affinity demands it. Returns how
+    /// many.
+    fn move_tasks(
+        &mut self,
+        attempt: &mut Attempt,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) -> u32 {
+        let mut moved = 0;
+        loop {
+            moved += self.detach_tasks(attempt, executing_cpu, hardware);
+            let Some(other) = attempt.other_dst.take().filter(|_| attempt.imbalance > 0) else {
+                return moved;
+            };
+            attempt.candidates.remove(attempt.dst_cpu);
+            attempt.dst_cpu = other;
+            attempt.looked_at = 0;
+        }
+    }
+
+    /// Moves tasks from the source queue, those that waited longest first, until the imbalance is
+    /// made up for (`detach_tasks()`, `attach_tasks()`).
+    fn detach_tasks(
+        &mut self,
+        attempt: &mut Attempt,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) -> u32 {
+        let src = attempt.src_cpu.index();
+        self.update_clock(attempt.src_cpu, hardware);
+        if self.rqs[src].fair.nr_running() <= 1 {
+            attempt.all_pinned = false;
+            return 0;
+        }
+        let mut moved = std::mem::take(&mut self.moving);
+        moved.clear();
+        while attempt.imbalance > 0 && !self.rqs[src].tasks.is_empty() {
+            // A CPU whose last task is stolen would steal it back.
+            if attempt.idle.is_idle() && self.rqs[src].fair.nr_running() <= 1 {
+                break;
+            }
+            attempt.looked_at += 1;
+            if attempt.looked_at > attempt.look_at_most {
+                break;
+            }
+            let id = self.rqs[src].tasks[0];
+            if !self.can_migrate(id, attempt) || !self.fits_imbalance(id, attempt) {
+                // It goes to the other end of the list.
+                self.rqs[src].tasks.rotate_left(1);
+                continue;
+            }
+            self.detach(id, attempt.dst_cpu, executing_cpu, hardware);
+            moved.push(id);
+            // A preemptible kernel that wants to idle is content with one.
+            if attempt.idle == CpuIdle::NewlyIdle {
+                break;
+            }
+        }
+        for &id in moved.iter().rev() {
+            self.attach(id, attempt.dst_cpu, executing_cpu, hardware);
+        }
+        let count = moved.len() as u32;
+        self.moving = moved;
+        count
+    }
+
+    /// `can_migrate_task()`.
+    pub(super) fn can_migrate(&self, id: TaskId, attempt: &mut Attempt) -> bool {
+        let task = &self.tasks[id.index()];
+        if task.per_cpu_kthread {
+            return false;
+        }
+        let allowed = self.allowed(id);
+        if !allowed.contains(attempt.dst_cpu) {
+            attempt.some_pinned = true;
+            let look_around = attempt.idle != CpuIdle::NewlyIdle && !attempt.active;
+            if look_around && attempt.other_dst.is_none() {
+                attempt.other_dst = (attempt.group & attempt.candidates & *allowed).first();
+            }
+            return false;
+        }
+        attempt.all_pinned = false;
+        if self.rqs[attempt.src_cpu.index()].curr == Some(id) {
+            return false;
+        }
+        if attempt.active {
+            return true;
+        }
+        let state = &self.rqs[attempt.this_cpu.index()].balance.levels[attempt.level];
+        let domain = self.domains.get(self.membership(attempt));
+        state.nr_balance_failed > domain.cache_nice_tries || !self.is_hot(id, attempt, domain.flags)
+    }
+
+    fn membership(&self, attempt: &Attempt) -> Membership {
+        self.domains.stack(attempt.this_cpu)[attempt.level]
+    }
+
+    /// True if the source CPU's caches still hold what the task needs (`task_hot()`).
+    fn is_hot(&self, id: TaskId, attempt: &Attempt, flags: DomainFlags) -> bool {
+        let entity = &self.entities[id.index()];
+        if entity.policy == FairPolicy::Idle || flags.has(DomainFlags::SHARE_CPUCAPACITY) {
+            return false;
+        }
+        let src = &self.rqs[attempt.src_cpu.index()];
+        let dst = &self.rqs[attempt.dst_cpu.index()];
+        if dst.fair.nr_running() > 0 && src.fair.next_buddy() == Some(id) {
+            return true;
+        }
+        let since_ns = src.clock.clock_task.wrapping_sub(entity.exec_start_ns) as i64;
+        since_ns < MIGRATION_COST_NS as i64
+    }
+
+    /// True if the task is not too large for what is to move, which it then counts against.
+    fn fits_imbalance(&self, id: TaskId, attempt: &mut Attempt) -> bool {
+        let task = &self.tasks[id.index()];
+        let domain = self.domains.get(self.membership(attempt));
+        let state = &self.rqs[attempt.this_cpu.index()].balance.levels[attempt.level];
+        let failed = state.nr_balance_failed;
+        let shifted = |amount: u64| (amount >> failed.min(63)) as i64;
+        let by_shift = self.config.balance.detach == DetachLimit::Shift;
+        let amount = match attempt.migration {
+            Migration::Load => {
+                let load = task.avg.load_avg.max(1);
+                let too_large = if by_shift {
+                    shifted(load) > attempt.imbalance
+                } else {
+                    (load / 2) as i64 > attempt.imbalance && failed <= domain.cache_nice_tries
+                };
+                if too_large {
+                    return false;
+                }
+                load as i64
+            }
+            Migration::Util => {
+                let util = task.avg.util_avg.max(task.util_est());
+                let judged = if by_shift { shifted(util) } else { util as i64 };
+                if judged > attempt.imbalance {
+                    return false;
+                }
+                util as i64
+            }
+            Migration::Task => 1,
+            Migration::Misfit => {
+                let allowed = self.allowed(id);
+                let state = &self.cpus[attempt.src_cpu.index()];
+                if self.view(id, allowed).fit(state) == Fit::Full {
+                    return false;
+                }
+                attempt.imbalance
+            }
+        };
+        attempt.imbalance -= amount;
+        true
+    }
+
+    /// Tells the domain above that affinity kept this one from being balanced.
+    fn note_affinity(&mut self, attempt: &Attempt, level: usize) {
+        if attempt.some_pinned
+            && attempt.imbalance > 0
+            && let Some(&above) = self.domains.stack(attempt.this_cpu).get(level + 1)
+        {
+            self.domains.set_imbalance(above, true);
+        }
+    }
+
+    /// Draws the conclusions for the next attempts. Returns how many tasks were moved.
+    fn conclude(
+        &mut self,
+        attempt: &mut Attempt,
+        end: End,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) -> u32 {
+        let (cpu, level) = (attempt.this_cpu, attempt.level);
+        let mut end = end;
+        let mut pushed = false;
+        if let End::Failed = end {
+            if attempt.idle != CpuIdle::NewlyIdle && attempt.migration != Migration::Misfit {
+                self.rqs[cpu.index()].balance.levels[level].nr_balance_failed += 1;
+            }
+            if self.needs_active_balance(attempt) {
+                match self.ask_to_push(attempt, executing_cpu, hardware) {
+                    None => end = End::OnePinned,
+                    Some(now) => pushed = now,
+                }
+            }
+        }
+        let shortest_ms = u64::from(self.domains.get(self.membership(attempt)).balance_interval_ms);
+        let resets = !pushed || self.needs_active_balance(attempt);
+        if let (End::Balanced, false) = (&end, attempt.all_pinned)
+            && let Some(&above) = self.domains.stack(cpu).get(level + 1)
+        {
+            self.domains.set_imbalance(above, false);
+        }
+        let state = &mut self.rqs[cpu.index()].balance.levels[level];
+        match end {
+            End::Moved(moved) => {
+                state.nr_balance_failed = 0;
+                state.interval_ms = shortest_ms;
+                return moved;
+            }
+            End::Failed => {
+                if resets {
+                    state.interval_ms = shortest_ms;
+                }
+                return 0;
+            }
+            End::Balanced | End::AllPinned => state.nr_balance_failed = 0,
+            End::OnePinned => {}
+        }
+        // Nothing to do here: look less often. Attempts before idling are too frequent to count.
+        if attempt.idle != CpuIdle::NewlyIdle && attempt.migration != Migration::Misfit {
+            let longest_ms = u64::from(self.domains.get(self.membership(attempt)).interval_max_ms);
+            let state = &mut self.rqs[cpu.index()].balance.levels[level];
+            let pinned = attempt.all_pinned && state.interval_ms < PINNED_INTERVAL_MAX_MS;
+            if pinned || state.interval_ms < longest_ms {
+                state.interval_ms *= 2;
+            }
+        }
+        0
+    }
+
+    /// True if the task to move is the one that runs (`need_active_balance()`).
+    fn needs_active_balance(&self, attempt: &Attempt) -> bool {
+        let balance = self.view_of(attempt);
+        let domain = balance.domain();
+        let state = &self.rqs[attempt.this_cpu.index()].balance.levels[attempt.level];
+        let (src, dst) = (&self.cpus[attempt.src_cpu.index()], &self.cpus[attempt.dst_cpu.index()]);
+        let pct = u64::from(domain.imbalance_pct);
+        let squeezed = attempt.idle.is_idle()
+            && src.h_nr_queued == 1
+            && is_reduced(src, domain.imbalance_pct)
+            && src.capacity * pct < dst.capacity * 100;
+        balance.packs_actively(attempt.dst_cpu, attempt.src_cpu)
+            || (attempt.migration == Migration::Task
+                && state.nr_balance_failed > domain.cache_nice_tries + 2)
+            || squeezed
+            || attempt.migration == Migration::Misfit
+    }
+}

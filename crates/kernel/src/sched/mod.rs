@@ -1,0 +1,197 @@
+//! The scheduler core: tasks, run queues, and what happens to them when tasks wake, fork, block,
+//! yield and exit, when the tick fires and when a CPU picks its next task (`kernel/sched/core.c`
+//! with the fair class, 6.12).
+
+mod balance;
+mod pick;
+mod placement;
+mod run_queue;
+mod task;
+
+pub use placement::WakeFlags;
+pub use run_queue::RunQueue;
+pub use task::{AffinityId, NewTask, Task, TaskState};
+
+use crate::fair::TaskId;
+use crate::fair::balance::BalanceRules;
+use crate::fair::entity::Entity;
+use crate::fair::nohz::Nohz;
+use crate::fair::queue::FairRules;
+use crate::fair::slow_path::SlowPathRules;
+use crate::fair::topology::Domains;
+use crate::fair::view::CpuState;
+use crate::fair::wake::{LlcShared, WakeRules};
+use crate::hardware::Hardware;
+use schedlab_machine::{CpuId, CpuSet};
+use serde::Deserialize;
+
+/// The variants and constants of one kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct SchedConfig {
+    /// Fork and exec placement.
+    pub slow_path: SlowPathRules,
+    /// Wake-up placement.
+    pub wake: WakeRules,
+    /// The fair pick, its constants scaled to the machine.
+    pub fair: FairRules,
+    /// Load balancing.
+    pub balance: BalanceRules,
+    /// Ticks a second.
+    pub hz: u32,
+    /// Which wake-ups are left to the CPU that the task wakes on.
+    pub ttwu_queue: TtwuQueue,
+}
+
+/// Which wake-ups are queued on the target and done there (`TTWU_QUEUE`, `ttwu_queue_cond()`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TtwuQueue {
+    /// None: the waker does them.
+    Never,
+    /// Up to v5.19: those of a CPU that shares no cache with the waker's.
+    OtherCache,
+    /// From v6.0 on (f3dd3f674555): also those of an idle CPU.
+    OtherCacheOrIdle,
+}
+
+impl SchedConfig {
+    /// `TICK_NSEC`.
+    pub fn tick_ns(&self) -> u64 {
+        (1_000_000_000 + u64::from(self.hz) / 2) / u64::from(self.hz)
+    }
+}
+
+/// All run queues and tasks of a machine.
+#[derive(Debug)]
+pub struct Scheduler {
+    config: SchedConfig,
+    domains: Domains,
+    rqs: Vec<RunQueue>,
+    cpus: Vec<CpuState>,
+    llcs: Vec<LlcShared>,
+    tasks: Vec<Task>,
+    entities: Vec<Entity>,
+    affinities: Vec<CpuSet>,
+    nohz: Nohz,
+    /// Some CPU has tasks to spare (`rd->overloaded`).
+    overloaded: bool,
+    /// Until when some CPU balances a domain of which one at a time is balanced, ns.
+    serial_until_ns: u64,
+    /// Tasks between two queues; empty but for a moment.
+    moving: Vec<TaskId>,
+}
+
+impl Scheduler {
+    /// An idle machine at `now_ns` with the given domains; `capacities` by CPU number, 1024 for
+    /// the biggest.
+    pub fn new(
+        config: SchedConfig,
+        domains: Domains,
+        capacities: &[u64],
+        now_ns: u64,
+    ) -> Scheduler {
+        let cpu_count = domains.cpu_count();
+        let cpu = |index: usize| CpuId(index as u32);
+        let state = |index: usize| CpuState::idle(cpu(index), capacities[index]);
+        let llcs = (0..cpu_count)
+            .map(|index| LlcShared {
+                has_idle_cores: true,
+                // update_idle_cpu_scan() allows the whole cache while it is idle.
+                nr_idle_scan: domains.llc_size(cpu(index)),
+                nr_busy_cpus: 0,
+            })
+            .collect();
+        let mut scheduler = Scheduler {
+            nohz: Nohz::default(),
+            overloaded: false,
+            serial_until_ns: 0,
+            moving: Vec::with_capacity(32),
+            rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
+            cpus: (0..cpu_count).map(state).collect(),
+            llcs,
+            tasks: Vec::new(),
+            entities: Vec::new(),
+            affinities: vec![CpuSet::first_n(cpu_count)],
+            config,
+            domains,
+        };
+        scheduler.start_balancing();
+        scheduler
+    }
+
+    /// The kernel's variants and constants.
+    pub fn config(&self) -> &SchedConfig {
+        &self.config
+    }
+
+    /// The scheduling domains.
+    pub fn domains(&self) -> &Domains {
+        &self.domains
+    }
+
+    /// The run queues as other CPUs see them.
+    pub fn cpus(&self) -> &[CpuState] {
+        &self.cpus
+    }
+
+    /// A run queue.
+    pub fn run_queue(&self, cpu: CpuId) -> &RunQueue {
+        &self.rqs[cpu.index()]
+    }
+
+    /// Every task there ever was.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// A task's state.
+    pub fn task(&self, task: TaskId) -> &Task {
+        &self.tasks[task.index()]
+    }
+
+    /// A task's place in virtual time.
+    pub fn entity(&self, task: TaskId) -> &Entity {
+        &self.entities[task.index()]
+    }
+
+    /// What `cpu` runs; `None` is the idle task.
+    #[inline]
+    pub fn current(&self, cpu: CpuId) -> Option<TaskId> {
+        self.rqs[cpu.index()].curr
+    }
+
+    /// True if `cpu` should call [`Scheduler::schedule`] at its next opportunity.
+    #[inline]
+    pub fn need_resched(&self, cpu: CpuId) -> bool {
+        let rq = &self.rqs[cpu.index()];
+        rq.need_resched || rq.fair.resched()
+    }
+
+    /// Registers a set of allowed CPUs. Equal sets share a number.
+    pub fn affinity(&mut self, allowed: CpuSet) -> AffinityId {
+        let known = self.affinities.iter().position(|&other| other == allowed);
+        AffinityId(known.unwrap_or_else(|| {
+            self.affinities.push(allowed);
+            self.affinities.len() - 1
+        }) as u32)
+    }
+
+    /// The CPUs that a task may use.
+    pub fn allowed(&self, task: TaskId) -> &CpuSet {
+        &self.affinities[self.tasks[task.index()].affinity.0 as usize]
+    }
+
+    /// The periodic tick on `cpu` (`sched_tick()`).
+    pub fn tick(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        hardware.charge(cpu, crate::hardware::Path::Tick);
+        self.update_clock(cpu, hardware);
+        let rq = &mut self.rqs[cpu.index()];
+        if let Some(curr) = rq.curr {
+            rq.fair.tick(&mut self.entities, rq.clock.clock_task);
+            self.update_load(cpu, curr);
+            self.publish(cpu);
+            self.update_misfit(cpu, Some(curr));
+        }
+        self.trigger_balance(cpu, hardware);
+    }
+}

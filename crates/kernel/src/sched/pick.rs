@@ -1,0 +1,151 @@
+//! Tasks go: block, yield, end; and the CPU picks its next one (`__schedule()`).
+
+use super::run_queue::Averages;
+use super::{Scheduler, TaskState};
+use crate::fair::TaskId;
+use crate::fair::entity::Dequeue;
+use crate::hardware::{Hardware, LeaveReason, Path, TracePoint};
+use schedlab_machine::CpuId;
+
+impl Scheduler {
+    /// The current task of `cpu` waits for something. `special` states must not be woken
+    /// spuriously, so the task never stays queued. The caller schedules next.
+    pub fn block(&mut self, cpu: CpuId, special: bool, hardware: &mut impl Hardware) {
+        self.update_clock(cpu, hardware);
+        self.block_current(cpu, TaskState::Blocked, special);
+        self.rqs[cpu.index()].need_resched = true;
+    }
+
+    /// The current task of `cpu` ends. The caller schedules next.
+    pub fn exit(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        self.update_clock(cpu, hardware);
+        self.block_current(cpu, TaskState::Dead, true);
+        self.rqs[cpu.index()].need_resched = true;
+    }
+
+    /// The current task of `cpu` calls `sched_yield()`. The caller schedules next.
+    pub fn yield_current(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        self.update_clock(cpu, hardware);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.fair.yield_curr(&mut self.entities, rq.clock.clock_task);
+        rq.need_resched = true;
+    }
+
+    /// Picks the task that `cpu` runs next and switches to it (`__schedule()`). `None` is the idle
+    /// task.
+    pub fn schedule(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
+        self.update_clock(cpu, hardware);
+        let mut next = self.pick(cpu);
+        if next.is_none() {
+            self.update_misfit(cpu, None);
+            if self.balance_newidle(cpu, hardware) {
+                next = self.pick(cpu);
+            }
+        }
+        if let Some(next) = next {
+            // The task that runs goes to the end of the list, so that it is moved last.
+            let tasks = &mut self.rqs[cpu.index()].tasks;
+            if let Some(place) = tasks.iter().rposition(|&task| task == next) {
+                tasks[place..].rotate_left(1);
+            }
+            self.update_misfit(cpu, Some(next));
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        rq.need_resched = false;
+        let prev = rq.curr;
+        if next == prev {
+            rq.fair.clear_resched();
+            self.publish(cpu);
+            return next;
+        }
+        if let Some(prev) = prev
+            && self.entities[prev.index()].on_rq
+        {
+            self.update_load(cpu, prev);
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        let now_ns = rq.clock.clock_task;
+        rq.fair.put_prev(&mut self.entities, now_ns);
+        if let Some(next) = next {
+            self.update_load(cpu, next);
+            self.tasks[next.index()].switches += 1;
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        rq.fair.switch_to(&mut self.entities, next, now_ns);
+        rq.curr = next;
+        self.trace_switch(cpu, prev, next, hardware);
+        if next.is_none() {
+            self.enter_idle(cpu);
+        }
+        self.publish(cpu);
+        next
+    }
+
+    /// The next task; delayed ones that have used up their lag leave the queue on the way.
+    fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+        loop {
+            let rq = &mut self.rqs[cpu.index()];
+            match rq.fair.candidate(&mut self.entities, rq.clock.clock_task) {
+                Some(id) if self.entities[id.index()].sched_delayed => {
+                    self.dequeue(cpu, id, Dequeue::Sleep, Averages::Keep);
+                }
+                candidate => return candidate,
+            }
+        }
+    }
+
+    fn trace_switch(
+        &mut self,
+        cpu: CpuId,
+        prev: Option<TaskId>,
+        next: Option<TaskId>,
+        hardware: &mut impl Hardware,
+    ) {
+        let reason = match prev.map(|prev| self.tasks[prev.index()].state) {
+            Some(TaskState::Blocked) => LeaveReason::Blocked,
+            Some(TaskState::Dead) => LeaveReason::Dead,
+            _ => LeaveReason::Preempted,
+        };
+        hardware.charge(cpu, Path::ContextSwitch);
+        hardware.trace(cpu, TracePoint::Switch { prev, reason, next });
+    }
+
+    /// `set_next_task_idle()`: the PELT clock catches up, and a core whose threads are now all
+    /// idle is noted for wake-ups.
+    fn enter_idle(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        let none = crate::pelt::Avg::default();
+        rq.clock.enter_idle(&rq.avg, &none, &none);
+        rq.idle_stamp_ns = rq.clock.clock;
+        self.publish(cpu);
+        if !self.domains.smt_active() {
+            return;
+        }
+        let siblings = self.domains.siblings(cpu);
+        let others_idle =
+            siblings.iter().all(|other| other == cpu || self.cpus[other.index()].is_idle());
+        if others_idle {
+            self.llcs[self.domains.llc_id(cpu).index()].has_idle_cores = true;
+        }
+    }
+
+    /// A CPU's stopper thread takes the CPU from its task, which waits meanwhile.
+    pub(super) fn preempt_for_stopper(
+        &mut self,
+        cpu: CpuId,
+        id: TaskId,
+        hardware: &mut impl Hardware,
+    ) {
+        self.update_clock(cpu, hardware);
+        self.update_load(cpu, id);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.fair.put_prev(&mut self.entities, rq.clock.clock_task);
+        rq.curr = None;
+        rq.need_resched = true;
+        hardware.charge(cpu, Path::ContextSwitch);
+        let point =
+            TracePoint::Switch { prev: Some(id), reason: LeaveReason::Preempted, next: None };
+        hardware.trace(cpu, point);
+        self.publish(cpu);
+    }
+}

@@ -1,0 +1,347 @@
+//! Tasks come: created, woken, placed on a CPU and enqueued there (`try_to_wake_up()`,
+//! `wake_up_new_task()`, `sched_exec()`).
+
+use super::run_queue::update_avg;
+use super::task::UTIL_AVG_UNCHANGED;
+use super::{NewTask, Scheduler, Task, TaskState, TtwuQueue};
+use crate::fair::TaskId;
+use crate::fair::entity::{Enqueue, Entity, FairPolicy};
+use crate::fair::slow_path::SlowPath;
+use crate::fair::topology::DomainFlags;
+use crate::fair::view::{Clamps, TaskView};
+use crate::fair::wake::{RecentUsed, WakePath, Waker, select_on_wake};
+use crate::fair::weight::LoadWeight;
+use crate::hardware::{Decision, Hardware, Path, TracePoint};
+use crate::pelt::Avg;
+use schedlab_machine::{CpuId, CpuSet};
+
+/// How a wake-up comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeFlags {
+    /// The waker promises to sleep soon (`WF_SYNC`).
+    pub sync: bool,
+    /// An interrupt wakes, not the current task.
+    pub from_interrupt: bool,
+}
+
+impl WakeFlags {
+    /// The current task wakes another.
+    pub const TASK: WakeFlags = WakeFlags { sync: false, from_interrupt: false };
+    /// The current task wakes another and will sleep soon.
+    pub const SYNC: WakeFlags = WakeFlags { sync: true, from_interrupt: false };
+    /// A timer or device interrupt wakes.
+    pub const INTERRUPT: WakeFlags = WakeFlags { sync: false, from_interrupt: true };
+}
+
+impl Scheduler {
+    /// Creates a task that belongs to `cpu` until it is first woken (`sched_fork()`).
+    pub fn create(&mut self, new: NewTask, cpu: CpuId) -> TaskId {
+        let load = match new.policy {
+            FairPolicy::Idle => LoadWeight::of_idle_policy(),
+            _ => LoadWeight::of_nice(new.nice),
+        };
+        let id = TaskId(self.tasks.len() as u32);
+        self.entities.push(Entity::new(load, new.policy, new.slice_ns));
+        self.tasks.push(Task {
+            state: TaskState::New,
+            cpu,
+            affinity: new.affinity,
+            per_cpu_kthread: new.per_cpu_kthread,
+            avg: Avg::new_task(load.weight),
+            util_est: 0,
+            recent_used_cpu: cpu,
+            wakee_flips: 0,
+            wakee_flips_decayed_jiffies: 0,
+            last_wakee: None,
+            switches: 0,
+            migrations: 0,
+        });
+        let rq = &mut self.rqs[cpu.index()];
+        rq.fair.fork(&mut self.entities, id, rq.clock.clock_task);
+        id
+    }
+
+    pub(super) fn view<'a>(&self, id: TaskId, allowed: &'a CpuSet) -> TaskView<'a> {
+        let task = &self.tasks[id.index()];
+        TaskView {
+            cpu: task.cpu,
+            allowed,
+            contributes: task.avg.last_update_time != 0,
+            on_rq: self.entities[id.index()].on_rq,
+            is_current: self.rqs[task.cpu.index()].curr == Some(id),
+            util: task.avg.util_avg,
+            load: task.avg.load_avg,
+            runnable: task.avg.runnable_avg,
+            util_est: task.util_est(),
+            clamps: Clamps::default(),
+            numa_preferred_node: None,
+        }
+    }
+
+    /// Fork or exec placement, seen from `this_cpu`.
+    fn select_slow(
+        &self,
+        id: TaskId,
+        this_cpu: CpuId,
+        flag: DomainFlags,
+        hardware: &mut impl Hardware,
+    ) -> CpuId {
+        let allowed = self.allowed(id);
+        let path =
+            SlowPath { domains: &self.domains, cpus: &self.cpus, rules: self.config.slow_path };
+        let view = self.view(id, allowed);
+        let mut choices = hardware.explains().then(Vec::new);
+        let cpu = path.select(&view, this_cpu, flag, choices.as_mut());
+        if let Some(choices) = choices {
+            hardware.explain(this_cpu, Decision::Slow { task: id, choices, cpu });
+        }
+        Self::within(allowed, cpu)
+    }
+
+    /// `select_fallback_rq()`: placement may answer a CPU that the task may not use.
+    fn within(allowed: &CpuSet, cpu: CpuId) -> CpuId {
+        if allowed.contains(cpu) { cpu } else { allowed.next_wrapping(cpu).unwrap_or(cpu) }
+    }
+
+    /// A new task's first wake-up, by the current task of `parent_cpu` (`wake_up_new_task()`).
+    pub fn wake_new(&mut self, id: TaskId, parent_cpu: CpuId, hardware: &mut impl Hardware) {
+        hardware.charge(parent_cpu, Path::Wakeup);
+        let cpu = self.select_slow(id, parent_cpu, DomainFlags::BALANCE_FORK, hardware);
+        let task = &mut self.tasks[id.index()];
+        task.state = TaskState::Runnable;
+        task.recent_used_cpu = task.cpu;
+        task.cpu = cpu;
+        self.update_clock(cpu, hardware);
+        let capacity = self.cpus[cpu.index()].capacity_orig;
+        let weight = self.entities[id.index()].load.weight;
+        let rq_avg = self.rqs[cpu.index()].avg;
+        self.tasks[id.index()].avg.post_init_entity_util_avg(&rq_avg, weight, capacity);
+        self.enqueue(cpu, id, Enqueue::Initial);
+        hardware.trace(parent_cpu, TracePoint::WakeupNew { task: id, target_cpu: cpu });
+        self.check_preempt(cpu, id, parent_cpu, hardware);
+    }
+
+    /// Wakes a blocked task from `waker_cpu` (`try_to_wake_up()`). `false` if it was not blocked,
+    /// so that the wake-up had no effect.
+    pub fn wake(
+        &mut self,
+        id: TaskId,
+        waker_cpu: CpuId,
+        flags: WakeFlags,
+        hardware: &mut impl Hardware,
+    ) -> bool {
+        if self.tasks[id.index()].state != TaskState::Blocked {
+            return false;
+        }
+        let prev_cpu = self.tasks[id.index()].cpu;
+        hardware.trace(waker_cpu, TracePoint::Waking { task: id, target_cpu: prev_cpu });
+        hardware.charge(waker_cpu, Path::Wakeup);
+        self.tasks[id.index()].state = TaskState::Runnable;
+        if self.entities[id.index()].on_rq {
+            // ttwu_runnable(): it never left its queue, so there is nothing to place.
+            self.update_clock(prev_cpu, hardware);
+            self.enqueue(prev_cpu, id, Enqueue::Wakeup);
+            if self.rqs[prev_cpu.index()].curr != Some(id) {
+                self.check_preempt(prev_cpu, id, waker_cpu, hardware);
+            }
+            hardware.trace(waker_cpu, TracePoint::Wakeup { task: id, target_cpu: prev_cpu });
+            return true;
+        }
+        let cpu = self.select_wake(id, waker_cpu, flags, hardware);
+        if cpu != prev_cpu {
+            self.leave_asleep(id, prev_cpu);
+            self.set_cpu(id, cpu, waker_cpu, hardware);
+        }
+        if self.queues_remotely(cpu, waker_cpu) {
+            let rq = &mut self.rqs[cpu.index()];
+            let first = rq.wake_list.is_empty();
+            rq.wake_list.push(id);
+            self.cpus[cpu.index()].ttwu_pending = true;
+            if first {
+                self.interrupt(cpu, waker_cpu, hardware);
+            }
+        } else {
+            self.update_clock(cpu, hardware);
+            self.activate(id, cpu, waker_cpu, hardware);
+        }
+        true
+    }
+
+    fn select_wake(
+        &mut self,
+        id: TaskId,
+        waker_cpu: CpuId,
+        flags: WakeFlags,
+        hardware: &mut impl Hardware,
+    ) -> CpuId {
+        let current = self.rqs[waker_cpu.index()].curr;
+        let mut waker = Waker {
+            cpu: waker_cpu,
+            sync: flags.sync,
+            in_task: !flags.from_interrupt && current.is_some(),
+            avg_idle_ns: self.rqs[waker_cpu.index()].avg_idle_ns,
+            avg_scan_cost_ns: self.rqs[waker_cpu.index()].avg_scan_cost_ns,
+            ..Waker::default()
+        };
+        if let Some(current) = current {
+            let task = &mut self.tasks[current.index()];
+            task.record_wakee(id, hardware.jiffies(), self.config.hz);
+            waker.wakee_flips = task.wakee_flips;
+            waker.load = task.avg.load_avg;
+            waker.per_cpu_kthread = task.per_cpu_kthread;
+        }
+        let task = self.tasks[id.index()];
+        let allowed = self.affinities[task.affinity.0 as usize];
+        let view = self.view(id, &allowed);
+        let mut recent = task.recent_used_cpu;
+        let mut path = WakePath {
+            domains: &self.domains,
+            cpus: &self.cpus,
+            llcs: &mut self.llcs,
+            rules: self.config.wake,
+        };
+        let wants_affine = allowed.contains(waker_cpu) && !path.is_wide(&waker, task.wakee_flips);
+        let choice = select_on_wake(&mut path, &view, &waker, task.wakee_flips, &mut recent);
+        self.tasks[id.index()].recent_used_cpu = recent;
+        if let Some(current) = current
+            && wants_affine
+            && self.config.wake.recent_used == RecentUsed::Waker
+        {
+            self.tasks[current.index()].recent_used_cpu = waker_cpu;
+        }
+        if let Some(looked_at) = choice.looked_at {
+            let scan_ns = hardware.scan_ns(waker_cpu, looked_at);
+            update_avg(&mut self.rqs[waker_cpu.index()].avg_scan_cost_ns, scan_ns);
+        }
+        if hardware.explains() {
+            let decision = Decision::Wake {
+                task: id,
+                prev_cpu: task.cpu,
+                waker_cpu,
+                affine: choice.affine,
+                cpu: choice.cpu,
+            };
+            hardware.explain(waker_cpu, decision);
+        }
+        Self::within(&allowed, choice.cpu)
+    }
+
+    /// A sleeping task leaves its queue's sums for another queue (`remove_entity_load_avg()`).
+    fn leave_asleep(&mut self, id: TaskId, prev_cpu: CpuId) {
+        let weight = self.entities[id.index()].load.weight;
+        let rq = &mut self.rqs[prev_cpu.index()];
+        rq.fair.leave_asleep(&mut self.entities, id);
+        let avg = &mut self.tasks[id.index()].avg;
+        if avg.update_blocked_entity(rq.avg.last_update_time, weight) {
+            self.tasks[id.index()].util_est &= !UTIL_AVG_UNCHANGED;
+        }
+        let avg = &mut self.tasks[id.index()].avg;
+        rq.removed.count += 1;
+        rq.removed.load_avg += avg.load_avg;
+        rq.removed.util_avg += avg.util_avg;
+        rq.removed.runnable_avg += avg.runnable_avg;
+        avg.last_update_time = 0;
+    }
+
+    /// `set_task_cpu()`.
+    pub(super) fn set_cpu(
+        &mut self,
+        id: TaskId,
+        to_cpu: CpuId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        // Elsewhere, the cache is not warm for it.
+        self.entities[id.index()].exec_start_ns = 0;
+        let task = &mut self.tasks[id.index()];
+        let from_cpu = std::mem::replace(&mut task.cpu, to_cpu);
+        task.migrations += 1;
+        hardware.trace(executing_cpu, TracePoint::Migrate { task: id, from_cpu, to_cpu });
+    }
+
+    /// True if the wake-up is better done by the target itself (`ttwu_queue_cond()`).
+    fn queues_remotely(&self, cpu: CpuId, waker_cpu: CpuId) -> bool {
+        match self.config.ttwu_queue {
+            TtwuQueue::Never => false,
+            TtwuQueue::OtherCache => !self.domains.share_cache(waker_cpu, cpu),
+            TtwuQueue::OtherCacheOrIdle => {
+                !self.domains.share_cache(waker_cpu, cpu)
+                    || (cpu != waker_cpu && self.rqs[cpu.index()].fair.nr_running() == 0)
+            }
+        }
+    }
+
+    /// Enqueues a woken task (`ttwu_do_activate()`).
+    fn activate(
+        &mut self,
+        id: TaskId,
+        cpu: CpuId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        self.enqueue(cpu, id, Enqueue::Wakeup);
+        self.check_preempt(cpu, id, executing_cpu, hardware);
+        self.rqs[cpu.index()].end_idle();
+        self.publish(cpu);
+        hardware.trace(executing_cpu, TracePoint::Wakeup { task: id, target_cpu: cpu });
+    }
+
+    /// Does the wake-ups that other CPUs left for `cpu` (`sched_ttwu_pending()`).
+    pub(super) fn finish_remote_wakeups(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        if self.rqs[cpu.index()].wake_list.is_empty() {
+            return;
+        }
+        let mut list = std::mem::take(&mut self.rqs[cpu.index()].wake_list);
+        for &id in &list {
+            hardware.charge(cpu, Path::RemoteWakeup);
+            self.update_clock(cpu, hardware);
+            self.activate(id, cpu, cpu, hardware);
+        }
+        list.clear();
+        // The vector goes back, so that the next wake-up need not allocate.
+        self.rqs[cpu.index()].wake_list = list;
+        self.publish(cpu);
+    }
+
+    /// Decides whether a task that was just enqueued on `cpu` takes the CPU over
+    /// (`wakeup_preempt()`).
+    pub(super) fn check_preempt(
+        &mut self,
+        cpu: CpuId,
+        id: TaskId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        let rq = &mut self.rqs[cpu.index()];
+        let before = rq.need_resched || rq.fair.resched();
+        match rq.curr {
+            None => rq.need_resched = true,
+            Some(_) => rq.fair.check_preempt(&mut self.entities, id, rq.clock.clock_task),
+        }
+        if !before && (rq.need_resched || rq.fair.resched()) && cpu != executing_cpu {
+            self.interrupt(cpu, executing_cpu, hardware);
+        }
+    }
+
+    /// Makes another CPU look at its queue: by interrupt, unless it idles in a loop that looks
+    /// anyway (`resched_curr()`, `call_function_single_prep_ipi()`).
+    fn interrupt(&mut self, cpu: CpuId, executing_cpu: CpuId, hardware: &mut impl Hardware) {
+        if self.rqs[cpu.index()].curr.is_none() && hardware.polls_idle(cpu) {
+            hardware.trace(executing_cpu, TracePoint::WakeIdleWithoutIpi { target_cpu: cpu });
+        }
+        hardware.send_reschedule(executing_cpu, cpu);
+    }
+
+    /// The current task of `cpu` calls exec and is moved if another CPU is idler
+    /// (`sched_exec()`). Returns where it is now.
+    pub fn exec(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> CpuId {
+        let Some(id) = self.rqs[cpu.index()].curr else { return cpu };
+        let to_cpu = self.select_slow(id, cpu, DomainFlags::BALANCE_EXEC, hardware);
+        if to_cpu != cpu {
+            // The stopper thread of this CPU preempts the task and moves it while it waits.
+            self.preempt_for_stopper(cpu, id, hardware);
+            self.move_queued(id, to_cpu, cpu, hardware);
+        }
+        to_cpu
+    }
+}

@@ -1,0 +1,304 @@
+//! One CPU's run queue: its fair tasks, clocks and averages.
+
+use super::balance::QueueState;
+use super::{Scheduler, TaskState};
+use crate::fair::TaskId;
+use crate::fair::entity::{Dequeue, Enqueue};
+use crate::fair::queue::{FairQueue, FairRules};
+use crate::fair::view::Fit;
+use crate::hardware::Hardware;
+use crate::pelt::{Avg, EntityActivity, RqClock};
+use schedlab_machine::CpuId;
+
+/// `struct rq` with its `struct cfs_rq`.
+#[derive(Clone, Debug)]
+pub struct RunQueue {
+    /// The fair tasks.
+    pub fair: FairQueue,
+    /// Clocks of real, task and PELT time.
+    pub clock: RqClock,
+    /// Sums of the averages of all its fair tasks, blocked ones included.
+    pub avg: Avg,
+    /// Sum of the estimates of its queued tasks.
+    pub util_est: u64,
+    pub(super) curr: Option<TaskId>,
+    pub(super) need_resched: bool,
+    /// What tasks that left while asleep still contribute.
+    pub(super) removed: Removed,
+    /// Wake-ups that other CPUs left here.
+    pub(super) wake_list: Vec<TaskId>,
+    /// When the CPU became idle, ns; 0 once a task was woken on it.
+    pub(super) idle_stamp_ns: u64,
+    /// How long the CPU idles at a time, on average, ns.
+    pub(super) avg_idle_ns: u64,
+    /// The longest time that balancing took before the CPU went idle, ns.
+    pub(super) max_idle_balance_cost_ns: u64,
+    /// How long a search for an idle CPU takes from here, on average, ns.
+    pub(super) avg_scan_cost_ns: u64,
+    /// Its tasks, the one that ran or came last at the end (`cfs_tasks`, backwards).
+    pub(super) tasks: Vec<TaskId>,
+    /// What balancing remembers.
+    pub(super) balance: QueueState,
+}
+
+/// `cfs_rq->removed`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Removed {
+    pub count: u32,
+    pub load_avg: u64,
+    pub util_avg: u64,
+    pub runnable_avg: u64,
+}
+
+/// Waiting tasks for which a queue has room without allocating.
+const QUEUE_ROOM: usize = 16;
+
+/// Time within which a task that ran counts as cache-hot (`sysctl_sched_migration_cost`).
+pub(super) const MIGRATION_COST_NS: u64 = 500_000;
+
+/// `update_avg()`: a new sample counts an eighth.
+pub(super) fn update_avg(average: &mut u64, sample: u64) {
+    let difference = sample.wrapping_sub(*average) as i64;
+    *average = average.wrapping_add((difference / 8) as u64);
+}
+
+impl RunQueue {
+    pub(super) fn new(rules: FairRules, now_ns: u64) -> RunQueue {
+        // init_cfs_rq() starts virtual time 2^20 before it wraps, so that wrapping is exercised.
+        let start = 0u64.wrapping_sub(1 << 20);
+        RunQueue {
+            fair: FairQueue::new(rules, start, QUEUE_ROOM),
+            clock: RqClock::at(now_ns),
+            avg: Avg::default(),
+            util_est: 0,
+            curr: None,
+            need_resched: false,
+            removed: Removed::default(),
+            wake_list: Vec::new(),
+            idle_stamp_ns: now_ns,
+            avg_idle_ns: 2 * MIGRATION_COST_NS,
+            max_idle_balance_cost_ns: MIGRATION_COST_NS,
+            avg_scan_cost_ns: 0,
+            tasks: Vec::with_capacity(QUEUE_ROOM),
+            balance: QueueState::default(),
+        }
+    }
+
+    /// A task is woken here: if the CPU idled, its idle time enters the average
+    /// (`ttwu_do_activate()`).
+    pub(super) fn end_idle(&mut self) {
+        if self.idle_stamp_ns != 0 {
+            let idle_ns = self.clock.clock.wrapping_sub(self.idle_stamp_ns);
+            update_avg(&mut self.avg_idle_ns, idle_ns);
+            self.avg_idle_ns = self.avg_idle_ns.min(2 * self.max_idle_balance_cost_ns);
+            self.idle_stamp_ns = 0;
+        }
+    }
+
+    /// The running task.
+    pub fn current(&self) -> Option<TaskId> {
+        self.curr
+    }
+}
+
+/// What becomes of a task's averages at an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Averages {
+    /// They age where they are.
+    Keep,
+    /// They leave with the task (`DO_DETACH`).
+    Detach,
+}
+
+impl Scheduler {
+    /// Brings a run queue's clocks to the present (`update_rq_clock()`). Another CPU's queue may
+    /// have been stamped ahead of the executing CPU's clock; time never goes back.
+    pub(super) fn update_clock(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        let rq = &mut self.rqs[cpu.index()];
+        let delta_ns = hardware.now_ns().saturating_sub(rq.clock.clock);
+        if delta_ns == 0 {
+            return;
+        }
+        let irq_ns = hardware.take_irq_ns(cpu);
+        let frequency = hardware.frequency_capacity(cpu);
+        let capacity = self.cpus[cpu.index()].capacity_orig;
+        rq.clock.advance(delta_ns, irq_ns, rq.curr.is_none(), frequency, capacity);
+    }
+
+    /// Copies to the shared view what other CPUs read of this queue.
+    pub(super) fn publish(&mut self, cpu: CpuId) {
+        let rq = &self.rqs[cpu.index()];
+        let state = &mut self.cpus[cpu.index()];
+        state.curr_is_idle = rq.curr.is_none();
+        state.ttwu_pending = !rq.wake_list.is_empty();
+        state.nr_running = rq.fair.nr_running();
+        state.h_nr_queued = rq.fair.nr_running();
+        state.h_nr_delayed = rq.fair.nr_delayed();
+        state.idle_h_nr_running = rq.fair.nr_idle_policy();
+        state.load = rq.avg.load_avg;
+        state.util = rq.avg.util_avg;
+        state.runnable = rq.avg.runnable_avg;
+        state.util_est = rq.util_est;
+        state.idle_stamp_ns = rq.idle_stamp_ns;
+    }
+
+    /// Ages a queue's averages and takes out those of tasks that left asleep
+    /// (`update_cfs_rq_load_avg()`).
+    pub(super) fn update_queue_load(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        let now = rq.clock.pelt();
+        if rq.removed.count > 0 {
+            let gone = std::mem::take(&mut rq.removed);
+            rq.avg.remove(gone.load_avg, gone.util_avg, gone.runnable_avg);
+        }
+        let runnable = u64::from(rq.fair.nr_running() - rq.fair.nr_delayed());
+        let running = rq.fair.curr().is_some();
+        rq.avg.update_cfs_rq(now, rq.fair.load_weight(), runnable, running);
+    }
+
+    /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
+    /// them yet (`update_load_avg()` with `DO_ATTACH`).
+    pub(super) fn update_load(&mut self, cpu: CpuId, id: TaskId) {
+        let rq = &self.rqs[cpu.index()];
+        let now = rq.clock.pelt();
+        let entity = &self.entities[id.index()];
+        let weight = entity.load.weight;
+        let activity = EntityActivity {
+            on_rq: entity.on_rq,
+            runnable: u64::from(entity.on_rq && !entity.sched_delayed),
+            running: rq.fair.curr() == Some(id),
+        };
+        let task = &mut self.tasks[id.index()];
+        let attached = task.avg.last_update_time != 0;
+        if attached && task.avg.update_entity(now, weight, activity) {
+            task.util_est &= !super::task::UTIL_AVG_UNCHANGED;
+        }
+        self.update_queue_load(cpu);
+        if !attached {
+            let rq = &mut self.rqs[cpu.index()];
+            rq.avg.attach(&mut self.tasks[id.index()].avg, weight);
+        }
+    }
+
+    /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_fair()`).
+    pub(super) fn enqueue(&mut self, cpu: CpuId, id: TaskId, why: Enqueue) {
+        let delayed = self.entities[id.index()].sched_delayed;
+        // A delayed task that moves is asleep, so it brings no estimate along.
+        if !(delayed && why == Enqueue::Move) {
+            self.rqs[cpu.index()].util_est += self.tasks[id.index()].util_est();
+        }
+        self.update_load(cpu, id);
+        let rq = &mut self.rqs[cpu.index()];
+        let revived = rq.fair.enqueue(&mut self.entities, id, why, rq.clock.clock_task);
+        if !revived {
+            rq.tasks.push(id);
+            self.overloaded |= rq.fair.nr_running() == 2;
+        }
+        self.publish(cpu);
+    }
+
+    /// Takes a task off `cpu`'s queue (`dequeue_task_fair()`). `false` if it sleeps, but stays
+    /// queued as delayed.
+    pub(super) fn dequeue(
+        &mut self,
+        cpu: CpuId,
+        id: TaskId,
+        why: Dequeue,
+        averages: Averages,
+    ) -> bool {
+        let was_delayed = self.entities[id.index()].sched_delayed;
+        let sleeps = why != Dequeue::Move;
+        if !was_delayed {
+            let estimate = self.tasks[id.index()].util_est();
+            let rq = &mut self.rqs[cpu.index()];
+            rq.util_est = rq.util_est.saturating_sub(estimate);
+        }
+        self.update_load(cpu, id);
+        if sleeps && !was_delayed {
+            let capacity = self.cpus[cpu.index()].capacity_orig;
+            self.tasks[id.index()].update_util_est(capacity);
+        }
+        if averages == Averages::Detach {
+            let weight = self.entities[id.index()].load.weight;
+            let task = &mut self.tasks[id.index()];
+            self.rqs[cpu.index()].avg.detach(&task.avg, weight);
+            task.avg.last_update_time = 0;
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        let gone = rq.fair.dequeue(&mut self.entities, id, why, rq.clock.clock_task);
+        if gone && let Some(place) = rq.tasks.iter().rposition(|&task| task == id) {
+            rq.tasks.remove(place);
+        }
+        self.publish(cpu);
+        gone
+    }
+
+    /// The current task of `cpu` stops being runnable. EEVDF keeps it queued if it had more than
+    /// its share; a dying task never stays.
+    pub(super) fn block_current(&mut self, cpu: CpuId, state: TaskState, special: bool) {
+        let Some(id) = self.rqs[cpu.index()].curr else { return };
+        self.tasks[id.index()].state = state;
+        let special = special || state == TaskState::Dead;
+        let why = if special { Dequeue::SleepSpecial } else { Dequeue::Sleep };
+        self.dequeue(cpu, id, why, Averages::Keep);
+    }
+
+    /// Moves a queued task that does not run to another CPU's queue, where it is enqueued with
+    /// its lag (`move_queued_task()`).
+    pub fn move_queued(
+        &mut self,
+        id: TaskId,
+        to_cpu: CpuId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        self.update_clock(self.tasks[id.index()].cpu, hardware);
+        self.detach(id, to_cpu, executing_cpu, hardware);
+        self.attach(id, to_cpu, executing_cpu, hardware);
+    }
+
+    /// Takes a task that does not run off its queue, on its way to another CPU
+    /// (`detach_task()`). The queue's clock must be up to date.
+    pub(super) fn detach(
+        &mut self,
+        id: TaskId,
+        to_cpu: CpuId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        hardware.charge(executing_cpu, crate::hardware::Path::Migrate);
+        let from_cpu = self.tasks[id.index()].cpu;
+        self.dequeue(from_cpu, id, Dequeue::Move, Averages::Detach);
+        self.set_cpu(id, to_cpu, executing_cpu, hardware);
+    }
+
+    /// Puts it on the queue where it was going (`attach_task()`).
+    pub(super) fn attach(
+        &mut self,
+        id: TaskId,
+        to_cpu: CpuId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        self.update_clock(to_cpu, hardware);
+        self.enqueue(to_cpu, id, Enqueue::Move);
+        self.check_preempt(to_cpu, id, executing_cpu, hardware);
+    }
+
+    /// Notes whether `id`, which runs on `cpu`, would need a bigger one
+    /// (`update_misfit_status()`).
+    pub(super) fn update_misfit(&mut self, cpu: CpuId, id: Option<TaskId>) {
+        if !self.domains.asym_cpucapacity_active() {
+            return;
+        }
+        let load = id.map_or(0, |id| {
+            let allowed = self.allowed(id);
+            let capacity = |cpu: CpuId| self.cpus[cpu.index()].capacity_orig;
+            let most = allowed.iter().map(capacity).max().unwrap_or_default();
+            let fits = self.view(id, allowed).fit(&self.cpus[cpu.index()]) == Fit::Full;
+            let stays = allowed.weight() == 1 || capacity(cpu) == most || fits;
+            if stays { 0 } else { self.tasks[id.index()].avg.load_avg.max(1) }
+        });
+        self.cpus[cpu.index()].misfit_task_load = load;
+    }
+}

@@ -1,0 +1,361 @@
+//! The two passes over a trace, and what comes out.
+
+use schedlab_kernel::cpuidle::{
+    AnyGovernor, Choice, Config, Detail, GovernorKind, SleepLength, State,
+};
+use schedlab_machine::{CpuId, IdleState, Machine};
+use schedlab_trace::{EventSource, Strings, TraceError};
+
+use super::follow::Follower;
+use super::memory::{self, MemoryFit};
+use super::period::{Period, Wake};
+use super::states::{governor_states, poll_limit_ns};
+use super::survey::{Coverage, Survey, Surveyor};
+use super::tally::{Tally, percent};
+use super::walk::Walker;
+use super::whatif::WhatIf;
+
+/// Why a trace cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The reader's own word.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace is of a bigger machine.
+    #[error(
+        "the trace has CPU {cpu}, but machine `{machine}` has {cpus} CPUs; choose the machine that \
+         was traced with --machine"
+    )]
+    TooFewCpus {
+        /// The CPU of the trace.
+        cpu: u32,
+        /// The machine's name.
+        machine: String,
+        /// How many it has.
+        cpus: usize,
+    },
+    /// The trace is of a machine with other idle states.
+    #[error(
+        "the trace enters idle state {state} on CPU {cpu}, but machine `{machine}` has {states} \
+         states there; choose the machine that was traced with --machine"
+    )]
+    TooFewStates {
+        /// The state of the trace.
+        state: usize,
+        /// The CPU of the trace.
+        cpu: u32,
+        /// The machine's name.
+        machine: String,
+        /// How many states the machine's CPU has.
+        states: usize,
+    },
+    /// There is nothing to replay.
+    #[error("the trace has no idle period: neither cpu_idle nor sched_switch to the idle task")]
+    NoPeriods,
+}
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub struct IdleRequest<'a> {
+    /// Whose idle states, powers and capacities.
+    pub machine: &'a Machine,
+    /// Which governors.
+    pub governors: &'a [GovernorKind],
+    /// The tick's length, or `None` to take it from the trace or else from the machine, ns.
+    pub tick_ns: Option<u64>,
+}
+
+/// What a governor did with the trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GovernorReport {
+    /// Which.
+    pub kind: GovernorKind,
+    /// Its own life: periods, misses, states, latency, energy.
+    pub tally: Tally,
+    /// Traced periods whose state it chose, given the traced past.
+    pub agreed: u64,
+    /// Traced periods whose state is known.
+    pub compared: u64,
+    /// Periods whose sleep length it was told rests on an estimate.
+    pub estimated: u64,
+    /// Of these, periods whose sleep length was inferred from a tick that went on.
+    pub inferred: u64,
+    /// Periods that it was asked about.
+    pub asked: u64,
+    /// What it remembered when the trace began was inferred from its choices.
+    pub memory_inferred: bool,
+}
+
+impl GovernorReport {
+    /// Share of periods in which it chooses the traced state, percent.
+    pub fn agreement_pct(&self) -> f64 {
+        percent(self.agreed, self.compared)
+    }
+
+    /// Share of periods that rest on an estimate, percent.
+    pub fn estimated_pct(&self) -> f64 {
+        percent(self.estimated, self.asked)
+    }
+}
+
+/// The outcome of a replay.
+#[derive(Clone, Debug)]
+pub struct IdleReport {
+    /// What the traced governor did.
+    pub traced: Tally,
+    /// Each requested governor, in the order of the request.
+    pub governors: Vec<GovernorReport>,
+    /// Length of a tick, ns.
+    pub tick_ns: u64,
+    /// Cost of recording one event, ns.
+    pub event_cost_ns: u64,
+    /// From the first to the last event, ns.
+    pub duration_ns: u64,
+    /// What kinds of events there were.
+    pub coverage: Coverage,
+    /// Periods by what ended them.
+    pub wakes: [u64; Wake::ALL.len()],
+    /// Misses by the trace's own `cpu_idle_miss`: too deep, too shallow.
+    pub traced_miss_events: [u64; 2],
+}
+
+/// One period and one governor's decision about it, while following.
+#[derive(Debug)]
+pub struct PeriodRow<'a> {
+    /// The period.
+    pub period: &'a Period,
+    /// Who decided.
+    pub kind: GovernorKind,
+    /// What it decided.
+    pub choice: Choice,
+    /// The sleep length that it could ask for.
+    pub sleep: SleepLength,
+    /// The sleep length was inferred from a tick that went on.
+    pub inferred: bool,
+    /// Its internal state when it had decided.
+    pub details: &'a [Detail],
+}
+
+/// Is handed every governor's decision about every period.
+pub type Observer<'o> = dyn FnMut(&PeriodRow<'_>) + 'o;
+
+/// What the governors of one CPU need.
+struct CpuGovernors {
+    states: Vec<State>,
+    lives: Vec<(Follower, WhatIf)>,
+}
+
+/// Replays the idle periods of a trace, which `open` opens twice. `observe`, if given, is handed
+/// every governor's decision about every period. `progress` is told bytes done and bytes in all now
+/// and then; where it answers no, reading ends there.
+///
+/// # Errors
+/// What the reader says; a machine that does not fit the trace; a trace without idle periods.
+pub fn replay_idle<'o>(
+    open: &mut dyn FnMut() -> Result<Box<dyn EventSource>, TraceError>,
+    request: &IdleRequest<'_>,
+    mut observe: Option<&mut Observer<'o>>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<IdleReport, ReplayError> {
+    let mut surveyor = Surveyor::new();
+    read(open()?.as_mut(), 0, progress, &mut |event, strings| surveyor.event(event, strings))?;
+    let survey = surveyor.finish();
+
+    let tick_ns = request.tick_ns.or(survey.tick_ns).unwrap_or_else(|| request.machine.tick_ns());
+    let tick_ns = tick_ns.max(1);
+    let starts = if request.governors.iter().any(|kind| memory::concerns(*kind)) {
+        fit_memory(open, request, &survey, tick_ns)?
+    } else {
+        None
+    };
+    let mut replay = Replay::new(request, &survey, tick_ns, starts.as_deref());
+    let mut walker = Walker::new(&survey, request.machine, tick_ns);
+    let mut failure = None;
+    read(open()?.as_mut(), 1, progress, &mut |event, strings| {
+        walker.event(event, strings, &mut |period| {
+            if failure.is_none() {
+                failure = replay.period(period, observe.as_deref_mut()).err();
+            }
+        });
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => replay.finish(),
+    }
+}
+
+/// The pass in between, for governors whose memory of the time before the trace matters.
+fn fit_memory(
+    open: &mut dyn FnMut() -> Result<Box<dyn EventSource>, TraceError>,
+    request: &IdleRequest<'_>,
+    survey: &Survey,
+    tick_ns: u64,
+) -> Result<Option<Vec<AnyGovernor>>, TraceError> {
+    let mut fit = MemoryFit::new(request.machine, tick_ns, survey.coverage.tick_stop);
+    let mut walker = Walker::new(survey, request.machine, tick_ns);
+    read(open()?.as_mut(), 1, &mut |_, _| true, &mut |event, strings| {
+        walker.event(event, strings, &mut |period| fit.period(period));
+    })?;
+    Ok(fit.finish())
+}
+
+/// Hands every event of a source on; `pass` is which of the two readings it is.
+fn read(
+    source: &mut dyn EventSource,
+    pass: u64,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+    each: &mut dyn FnMut(&schedlab_trace::Event, &Strings),
+) -> Result<(), TraceError> {
+    let mut batch = Vec::new();
+    while source.read_batch(&mut batch)? {
+        for event in batch.drain(..) {
+            each(&event, source.strings());
+        }
+        let (done, all) = source.progress_bytes();
+        if !progress(pass.saturating_mul(all).saturating_add(done), all.saturating_mul(2)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+struct Replay<'a> {
+    request: &'a IdleRequest<'a>,
+    survey: &'a Survey,
+    tick_ns: u64,
+    cpus: Vec<CpuGovernors>,
+    reports: Vec<GovernorReport>,
+    traced: Tally,
+    wakes: [u64; Wake::ALL.len()],
+    traced_miss_events: [u64; 2],
+}
+
+impl<'a> Replay<'a> {
+    fn new(
+        request: &'a IdleRequest<'a>,
+        survey: &'a Survey,
+        tick_ns: u64,
+        starts: Option<&[AnyGovernor]>,
+    ) -> Self {
+        let machine = request.machine;
+        let governors_of = |cpu: CpuId| {
+            let states = machine.idle_states(cpu);
+            let config = Config::new(tick_ns, u64::from(machine.capacity(cpu)));
+            let poll_limit_ns = poll_limit_ns(states, tick_ns);
+            let live = |kind: &GovernorKind| {
+                let remembered = starts.filter(|_| memory::concerns(*kind));
+                let governor = remembered
+                    .and_then(|starts| starts.get(cpu.index()).copied())
+                    .unwrap_or_else(|| AnyGovernor::with_config(*kind, &config));
+                (Follower::new(governor), WhatIf::new(governor, tick_ns, poll_limit_ns))
+            };
+            let lives = request.governors.iter().map(live).collect();
+            CpuGovernors { states: governor_states(states), lives }
+        };
+        let report = |kind: &GovernorKind| GovernorReport {
+            kind: *kind,
+            tally: Tally::default(),
+            agreed: 0,
+            compared: 0,
+            estimated: 0,
+            inferred: 0,
+            asked: 0,
+            memory_inferred: starts.is_some() && memory::concerns(*kind),
+        };
+        Self {
+            request,
+            survey,
+            tick_ns,
+            cpus: machine.cpu_ids().map(governors_of).collect(),
+            reports: request.governors.iter().map(report).collect(),
+            traced: Tally::default(),
+            wakes: [0; Wake::ALL.len()],
+            traced_miss_events: [0; 2],
+        }
+    }
+
+    fn period<'o>(
+        &mut self,
+        period: &Period,
+        mut observe: Option<&mut Observer<'o>>,
+    ) -> Result<(), ReplayError> {
+        let machine = self.request.machine;
+        let Some(cpu) = self.cpus.get_mut(period.cpu.index()) else {
+            return Err(ReplayError::TooFewCpus {
+                cpu: period.cpu.0,
+                machine: machine.name().to_owned(),
+                cpus: machine.cpu_count(),
+            });
+        };
+        let costs = machine.idle_states(period.cpu);
+        if let Some(state) = period.state.filter(|state| *state >= costs.len()) {
+            return Err(ReplayError::TooFewStates {
+                state,
+                cpu: period.cpu.0,
+                machine: machine.name().to_owned(),
+                states: costs.len(),
+            });
+        }
+        if !period.aborted {
+            count_traced(&mut self.traced, period, costs);
+            if let Some(count) = self.wakes.get_mut(period.wake as usize) {
+                *count += 1;
+            }
+            if let Some(below) = period.traced_miss_below {
+                self.traced_miss_events[usize::from(below)] += 1;
+            }
+        }
+        for ((follower, what_if), report) in cpu.lives.iter_mut().zip(&mut self.reports) {
+            let followed = follower.decide(&cpu.states, period, self.survey.coverage.tick_stop);
+            report.asked += 1;
+            report.inferred += u64::from(followed.inferred);
+            report.estimated += u64::from(period.estimated.any() || followed.inferred);
+            if let Some(state) = period.state {
+                report.compared += 1;
+                report.agreed += u64::from(state == followed.choice.index);
+            }
+            if let Some(observe) = observe.as_deref_mut() {
+                observe(&PeriodRow {
+                    period,
+                    kind: report.kind,
+                    choice: followed.choice,
+                    sleep: followed.sleep,
+                    inferred: followed.inferred,
+                    details: &follower.governor().explain(cpu.states.len()),
+                });
+            }
+            follower.learn(&cpu.states, period, followed.choice);
+            what_if.live(&cpu.states, costs, period);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<IdleReport, ReplayError> {
+        for cpu in &self.cpus {
+            for ((_, what_if), report) in cpu.lives.iter().zip(&mut self.reports) {
+                report.tally.merge(&what_if.tally);
+            }
+        }
+        if self.wakes.iter().sum::<u64>() == 0 {
+            return Err(ReplayError::NoPeriods);
+        }
+        let (first_ns, last_ns) = self.survey.span_ns;
+        Ok(IdleReport {
+            traced: self.traced,
+            governors: self.reports,
+            tick_ns: self.tick_ns,
+            event_cost_ns: self.survey.event_cost_ns,
+            duration_ns: last_ns.saturating_sub(first_ns),
+            coverage: self.survey.coverage,
+            wakes: self.wakes,
+            traced_miss_events: self.traced_miss_events,
+        })
+    }
+}
+
+/// Adds a period as the traced governor had it; without `cpu_idle` events its state is unknown.
+fn count_traced(traced: &mut Tally, period: &Period, costs: &[IdleState]) {
+    if let Some(state) = period.state {
+        traced.add(costs, state, period.residency_ns, period.last);
+    }
+}

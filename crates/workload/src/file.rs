@@ -1,0 +1,159 @@
+//! Workload files: TOML that names a model and its options, and rt-app JSON. Some come built in.
+
+use crate::error::WorkloadError;
+use crate::models::{Model, ebizzy, hackbench, perf_bench, periodic, schbench, sysbench};
+use crate::program::Workload;
+use crate::rt_app;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Every built-in workload: its name and its file.
+const PRESETS: &[(&str, &str)] = &[
+    ("sysbench-cpu", include_str!("../../../workloads/sysbench-cpu.toml")),
+    ("sysbench-threads", include_str!("../../../workloads/sysbench-threads.toml")),
+    ("sysbench-mutex", include_str!("../../../workloads/sysbench-mutex.toml")),
+    ("hackbench", include_str!("../../../workloads/hackbench.toml")),
+    ("hackbench-pipe", include_str!("../../../workloads/hackbench-pipe.toml")),
+    ("schbench", include_str!("../../../workloads/schbench.toml")),
+    ("schbench-old", include_str!("../../../workloads/schbench-old.toml")),
+    ("ebizzy", include_str!("../../../workloads/ebizzy.toml")),
+    ("perf-futex-wake", include_str!("../../../workloads/perf-futex-wake.toml")),
+    ("perf-sched-pipe", include_str!("../../../workloads/perf-sched-pipe.toml")),
+    ("perf-sched-messaging", include_str!("../../../workloads/perf-sched-messaging.toml")),
+    ("periodic", include_str!("../../../workloads/periodic.toml")),
+];
+
+/// The models that a file can name.
+const MODELS: &str = "sysbench, hackbench, schbench, ebizzy, perf-futex-wake, perf-sched-pipe, \
+                      perf-sched-messaging, periodic";
+
+/// A longer file describes no workload.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// The names of the built-in workloads.
+pub fn preset_names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The TOML text of a built-in workload, to copy and edit.
+pub fn preset_text(name: &str) -> Option<&'static str> {
+    PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// A built-in workload by its name, or else a file by its path: TOML, or rt-app JSON if its name
+/// ends in `.json`. Defaults that follow the machine use `cpus`, its number of CPUs.
+///
+/// # Errors
+/// Says what there is if the name is unknown, and else where and how the file is wrong.
+pub fn load(name_or_path: &str, cpus: u32) -> Result<Workload, WorkloadError> {
+    let path = Path::new(name_or_path);
+    if let Some(text) = preset_text(name_or_path) {
+        return Workload::from_toml(text, path, cpus);
+    }
+    if !path.exists() {
+        let known = preset_names().collect::<Vec<_>>().join(", ");
+        return Err(WorkloadError::Unknown { name: name_or_path.to_owned(), known });
+    }
+    let text = read(path).map_err(|source| WorkloadError::Io { path: path.to_owned(), source })?;
+    if path.extension().is_some_and(|extension| extension == "json") {
+        rt_app::parse(&text, path)
+    } else {
+        Workload::from_toml(&text, path, cpus)
+    }
+}
+
+/// A file's text, unless it is too long, be it a device without end.
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > BYTES_MAX {
+        let what = format!("longer than {BYTES_MAX} bytes, so no description of a workload");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(text)
+}
+
+/// A workload file, with any options.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    name: Option<String>,
+    model: toml::Spanned<String>,
+    #[serde(default, rename = "options")]
+    _options: toml::Table,
+}
+
+/// A workload file, with the options of its model.
+#[derive(Deserialize)]
+struct Contents<O: Default> {
+    #[serde(default)]
+    options: O,
+}
+
+impl Workload {
+    /// A workload from the text of a TOML file. `path` serves messages, and names a workload that
+    /// does not name itself.
+    ///
+    /// ```
+    /// use schedlab_workload::program::Workload;
+    /// use std::path::Path;
+    ///
+    /// let text = "model = 'hackbench'\n[options]\ngroups = 1\nfdz = 4\n";
+    /// let error = Workload::from_toml(text, Path::new("w.toml"), 8).unwrap_err().to_string();
+    /// assert!(error.starts_with("w.toml:4: unknown field `fdz`, expected one of `groups`, `fds`"));
+    /// ```
+    ///
+    /// # Errors
+    /// Names the line of what is unknown or of the wrong type, or the option that cannot be.
+    pub fn from_toml(text: &str, path: &Path, cpus: u32) -> Result<Workload, WorkloadError> {
+        let header: Header = parse(text, path)?;
+        let name = match &header.name {
+            Some(name) => name.clone(),
+            None => path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into()),
+        };
+        let file = TomlFile { text, path, name: &name, cpus };
+        match header.model.get_ref().as_str() {
+            "sysbench" => file.model::<sysbench::Options>(),
+            "hackbench" => file.model::<hackbench::Options>(),
+            "schbench" => file.model::<schbench::Options>(),
+            "ebizzy" => file.model::<ebizzy::Options>(),
+            "perf-futex-wake" => file.model::<perf_bench::FutexWake>(),
+            "perf-sched-pipe" => file.model::<perf_bench::SchedPipe>(),
+            "perf-sched-messaging" => file.model::<perf_bench::SchedMessaging>(),
+            "periodic" => file.model::<periodic::Options>(),
+            other => {
+                let what = format!("unknown model {other}; there are {MODELS}");
+                Err(WorkloadError::line(path, line_at(text, header.model.span().start), what))
+            }
+        }
+    }
+}
+
+struct TomlFile<'a> {
+    text: &'a str,
+    path: &'a Path,
+    name: &'a str,
+    cpus: u32,
+}
+
+impl TomlFile<'_> {
+    fn model<O: Model + Default + DeserializeOwned>(&self) -> Result<Workload, WorkloadError> {
+        let contents: Contents<O> = parse(self.text, self.path)?;
+        contents.options.workload(self.name, self.cpus)
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, WorkloadError> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        WorkloadError::line(path, line, error.message().trim_end())
+    })
+}
+
+/// The line, from 1, of a byte of a text.
+fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}

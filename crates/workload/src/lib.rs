@@ -1,0 +1,14 @@
+//! What tasks do: a small task language, and the benchmarks of the field written in it. Nothing
+//! here knows how a task gets its CPU.
+
+pub mod build;
+mod error;
+mod file;
+pub mod models;
+pub mod program;
+pub mod rt_app;
+mod validate;
+
+pub use error::WorkloadError;
+pub use file::{load, preset_names, preset_text};
+pub use validate::TASKS_MAX;

@@ -1,0 +1,62 @@
+//! Tasks that each compute for a while in every period, as media and control tasks do.
+
+use super::{Model, in_range, tasks_in_range};
+use crate::build::Builder;
+use crate::error::WorkloadError;
+use crate::program::{Better, MetricKind, Op, Workload};
+
+/// Options; the defaults are those of the comparison by which scheduler simulators are measured:
+/// 32 tasks of 2 ms every 10 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// How many tasks.
+    pub tasks: u32,
+    /// Computation per period on the biggest CPU, us.
+    pub run_us: u64,
+    /// Period, us.
+    pub period_us: u64,
+    /// Nice level of all tasks.
+    pub nice: i32,
+    /// The first periods of neighbouring tasks begin this much apart, ns.
+    pub stagger_ns: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { tasks: 32, run_us: 2_000, period_us: 10_000, nice: 0, stagger_ns: 1_000 }
+    }
+}
+
+impl Model for Options {
+    fn workload(&self, name: &str, cpus: u32) -> Result<Workload, WorkloadError> {
+        tasks_in_range(name, "tasks", u64::from(self.tasks))?;
+        in_range(name, "run_us", self.run_us, (1, 1_000_000_000))?;
+        in_range(name, "period_us", self.period_us, (1, 1_000_000_000))?;
+        in_range(name, "stagger_ns", self.stagger_ns, (0, 1_000_000_000))?;
+        let mut build = Builder::new(name);
+        let periods = build.metric("periods", "1/s", Better::Higher, MetricKind::Rate);
+        let p99 = MetricKind::Percentile(99.0);
+        let wakeup = build.metric("wakeup latency p99", "us", Better::Lower, p99);
+        let response = build.metric("response time p99", "us", Better::Lower, p99);
+        build.figure_of(response, "response time mean", "us", MetricKind::Mean);
+        let task = build.program("periodic", |code| {
+            let expiry = code.slot();
+            code.run(self.run_us * 1000);
+            code.forever(|period| {
+                // After the timer its slot holds the expiry, from which both times count.
+                period
+                    .op(Op::Timer { slot: expiry, period_ns: self.period_us * 1000 })
+                    .op(Op::Measure { metric: wakeup, since: expiry })
+                    .run(self.run_us * 1000)
+                    .op(Op::Measure { metric: response, since: expiry })
+                    .op(Op::Count { metric: periods, amount: 1 });
+            });
+        });
+        build.attributes(task).nice = self.nice;
+        for index in 0..self.tasks {
+            build.spawn(task, index % cpus.max(1), u64::from(index) * self.stagger_ns);
+        }
+        build.finish()
+    }
+}

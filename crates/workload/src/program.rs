@@ -1,0 +1,409 @@
+//! The task language. A workload is a set of shared objects and of programs; a task steps through
+//! the operations of its program. Times of computation are given for the biggest CPU of the
+//! machine at its highest frequency with its core to itself.
+
+use schedlab_machine::CpuSet;
+
+/// A quantity that may differ from use to use, drawn from the task's own generator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// Always the same.
+    Fixed(u64),
+    /// Evenly between both ends, which belong to it.
+    Uniform {
+        /// Smallest.
+        low: u64,
+        /// Largest.
+        high: u64,
+    },
+    /// Exponential, such as the gaps of independent arrivals.
+    Exponential {
+        /// Mean.
+        mean: u64,
+    },
+    /// Normal, cut off at zero.
+    Normal {
+        /// Mean.
+        mean: u64,
+        /// Standard deviation.
+        deviation: u64,
+    },
+}
+
+/// A shared object, by its place in [`Workload::objects`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u32);
+
+/// Which object an operation uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Always this one.
+    One(ObjectId),
+    /// One of `count` from `first` on, drawn evenly.
+    Random {
+        /// The first.
+        first: ObjectId,
+        /// How many.
+        count: u32,
+    },
+    /// One of `count` from `first` on, by a counter that all tasks share and that each use
+    /// advances.
+    Next {
+        /// The first.
+        first: ObjectId,
+        /// How many.
+        count: u32,
+        /// An object of kind [`ObjectKind::Counter`].
+        counter: ObjectId,
+    },
+    /// One of several from `first` on: the task's own index among the tasks of its program.
+    Own {
+        /// The first.
+        first: ObjectId,
+    },
+    /// One of `count` from `first` on: the number of the CPU that the task runs on.
+    OfCpu {
+        /// The first.
+        first: ObjectId,
+        /// How many; a CPU beyond them starts anew.
+        count: u32,
+    },
+    /// The one that [`Op::Pick`] left in this slot.
+    Picked(Slot),
+}
+
+/// What a shared object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A sleeping lock as glibc's: free in one atomic, contended through a futex; a woken waiter
+    /// competes again.
+    Mutex,
+    /// A counting semaphore over a futex, with its initial count.
+    Semaphore(u32),
+    /// A bare futex queue: waiters sleep until woken.
+    Futex,
+    /// A condition variable.
+    Condition,
+    /// A barrier for this many tasks.
+    Barrier(u32),
+    /// A pipe or stream socket.
+    Channel {
+        /// Bytes that fit before a writer blocks.
+        capacity_bytes: u64,
+        /// Writers promise to sleep soon (`WF_SYNC`), as pipes do.
+        sync_wakeup: bool,
+    },
+    /// A flag for which tasks may spin.
+    Flag,
+    /// A number that operations advance.
+    Counter,
+    /// A cache line.
+    Line,
+    /// A lock-free list on which tasks post themselves, and a server that takes the whole list and
+    /// wakes each of them (schbench's message threads).
+    Mailbox,
+}
+
+/// How a cache line is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Load.
+    Read,
+    /// Store.
+    Write,
+    /// Atomic read-modify-write.
+    Atomic,
+}
+
+/// A number local to a task: a loop counter, a timestamp or a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u8);
+
+/// Slots that a task has.
+pub const SLOTS: usize = 16;
+
+/// A figure that a workload keeps, by its place in [`Workload::metrics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricId(pub u32);
+
+/// A program, by its place in [`Workload::programs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramId(pub u32);
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Compute: this many ns on the biggest CPU alone.
+    Run(Amount),
+    /// Hold the CPU for this many ns of wall time, however fast it is (rt-app's `runtime`).
+    Hold(Amount),
+    /// Sleep for this many ns.
+    Sleep(Amount),
+    /// Sleep until a multiple of `period_ns` after the first use of this timer; a task that is
+    /// late goes on at once (rt-app's `timer`).
+    Timer {
+        /// Holds the next expiry.
+        slot: Slot,
+        /// Period, ns.
+        period_ns: u64,
+    },
+    /// As [`Op::Timer`], but a task that is late starts the period anew (rt-app's `timer` in mode
+    /// `relative`, its default).
+    RestartingTimer {
+        /// Holds the next expiry.
+        slot: Slot,
+        /// Period, ns.
+        period_ns: u64,
+    },
+    /// A timer that several tasks share: each use moves its next expiry on.
+    SharedTimer {
+        /// An object of kind [`ObjectKind::Counter`], which holds the next expiry.
+        timer: Which,
+        /// Period, ns.
+        period_ns: u64,
+        /// A task that is late starts the period anew.
+        restarts: bool,
+    },
+    /// Choose an object once, for several uses as [`Which::Picked`].
+    Pick {
+        /// Holds the choice.
+        slot: Slot,
+        /// What to choose from.
+        which: Which,
+    },
+    /// Take a mutex.
+    Lock(Which),
+    /// Release a mutex.
+    Unlock(Which),
+    /// Take one from a semaphore, sleeping while it is empty.
+    Down(Which),
+    /// Add one to a semaphore.
+    Up(Which),
+    /// Sleep on a futex until woken.
+    FutexWait(Which),
+    /// Wake up to `count` sleepers of a futex.
+    FutexWake {
+        /// The futex.
+        futex: Which,
+        /// At most this many.
+        count: u32,
+    },
+    /// Sleep on a condition, giving up and retaking a mutex.
+    CondWait {
+        /// The condition.
+        condition: Which,
+        /// The mutex.
+        mutex: Which,
+    },
+    /// Wake one sleeper of a condition.
+    CondSignal(Which),
+    /// Wake all sleepers of a condition.
+    CondBroadcast(Which),
+    /// Meet the others at a barrier.
+    Barrier(Which),
+    /// Write into a channel, sleeping while it is full.
+    Write {
+        /// The channel.
+        channel: Which,
+        /// Message size.
+        bytes: u64,
+    },
+    /// Read from a channel, sleeping until the whole message is there.
+    Read {
+        /// The channel.
+        channel: Which,
+        /// Message size.
+        bytes: u64,
+    },
+    /// Put oneself on a mailbox's list, waking its server if it sleeps.
+    Post(Which),
+    /// Sleep until served, unless that happened since the [`Op::Post`].
+    AwaitServed {
+        /// The mailbox.
+        mailbox: Which,
+        /// Receives the time at which the server began to go through its list.
+        slot: Slot,
+    },
+    /// Sleep until somebody is on a mailbox's list.
+    AwaitPosted(Which),
+    /// Take everybody off a mailbox's list and wake them, the latest first.
+    Serve(Which),
+    /// Spin, using the CPU, until a flag is set.
+    SpinUntil(Which),
+    /// Set a flag.
+    SetFlag(Which),
+    /// `sched_yield()`.
+    Yield,
+    /// Create `count` tasks that run a program.
+    Fork {
+        /// Their program.
+        program: ProgramId,
+        /// How many.
+        count: u32,
+        /// A thread shares the address space and is cheaper to create than a process.
+        thread: bool,
+    },
+    /// Replace the program in memory, which is a chance to move to another CPU; the task goes on
+    /// with the next operation.
+    Exec,
+    /// Wait until all tasks that this one created have ended.
+    Join,
+    /// End.
+    Exit,
+    /// End with all tasks of the workload (`exit_group()` of the main task): the run is over.
+    ExitGroup,
+    /// Touch a cache line `count` times in a row.
+    Touch {
+        /// The line.
+        line: Which,
+        /// How.
+        access: Access,
+        /// How often.
+        count: u32,
+    },
+    /// Go back to operation `to` until it was done `times` in all.
+    Repeat {
+        /// Counts the rounds.
+        slot: Slot,
+        /// Index of the first operation of the loop.
+        to: u32,
+        /// Rounds.
+        times: u64,
+    },
+    /// Go on with operation `to`.
+    Jump {
+        /// Its index.
+        to: u32,
+    },
+    /// Add to a counting metric.
+    Count {
+        /// The metric.
+        metric: MetricId,
+        /// How much.
+        amount: u64,
+    },
+    /// Remember the time.
+    Mark(Slot),
+    /// Add the time since a mark to a latency metric.
+    Measure {
+        /// The metric.
+        metric: MetricId,
+        /// The mark.
+        since: Slot,
+    },
+    /// Remember the time in an object that other tasks read (a [`ObjectKind::Counter`]).
+    MarkShared(Which),
+    /// Add the time since a shared mark to a latency metric.
+    MeasureShared {
+        /// The metric.
+        metric: MetricId,
+        /// The object that holds the mark.
+        since: Which,
+    },
+}
+
+/// Scheduling policy of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER`.
+    #[default]
+    Normal,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+}
+
+/// What a task is like, beside its program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Nice level.
+    pub nice: i32,
+    /// Policy.
+    pub policy: Policy,
+    /// A slice of its own, ns.
+    pub slice_ns: Option<u64>,
+    /// CPUs that it may use; `None`: all.
+    pub affinity: Option<CpuSet>,
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The task's name (`comm`, at most 15 bytes are shown).
+    pub comm: String,
+    /// The operations; running off their end ends the task.
+    pub ops: Vec<Op>,
+    /// What its tasks are like.
+    pub attributes: Attributes,
+}
+
+/// A task that exists from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spawn {
+    /// Its program.
+    pub program: ProgramId,
+    /// The CPU on which it is created; placement goes from there.
+    pub birth_cpu: u32,
+    /// When, ns from the start.
+    pub start_ns: u64,
+}
+
+/// Which direction of a figure is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// How a metric's samples become a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MetricKind {
+    /// The count per second of simulated time between first and last use.
+    Rate,
+    /// The count in all.
+    Total,
+    /// A percentile of the measured times, us.
+    Percentile(f64),
+    /// The mean of the measured times, us.
+    Mean,
+    /// The mean of the measured times, ms.
+    MeanMs,
+    /// The mean of the measured times, s.
+    MeanS,
+    /// Time from the start to the last use, s.
+    Finish,
+}
+
+/// A figure that the workload yields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name, as the real tool's.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which direction is good.
+    pub better: Better,
+    /// How it is computed.
+    pub kind: MetricKind,
+    /// Samples are taken from this metric instead of its own, so that one series yields several
+    /// figures.
+    pub samples_of: Option<MetricId>,
+}
+
+/// Everything that runs on a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Shared objects.
+    pub objects: Vec<ObjectKind>,
+    /// Programs.
+    pub programs: Vec<Program>,
+    /// Tasks that exist from the start.
+    pub spawns: Vec<Spawn>,
+    /// Figures.
+    pub metrics: Vec<Metric>,
+}

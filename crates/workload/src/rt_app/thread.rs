@@ -1,0 +1,298 @@
+//! The threads of an rt-app file: what they do, and what they are like.
+
+use super::json::{Kind, Member, Value};
+use crate::error::WorkloadError;
+use crate::program::{Attributes, Policy};
+use schedlab_machine::{CPUS_MAX, CpuId, CpuSet};
+use std::path::Path;
+
+/// One event. Times are ns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Event {
+    Run(u64),
+    Runtime(u64),
+    Sleep(u64),
+    Timer { name: String, period_ns: u64, restarts: bool },
+    Lock(String),
+    Unlock(String),
+    Wait { condition: String, mutex: String },
+    Signal(String),
+    Broadcast(String),
+    Sync { condition: String, mutex: String },
+    Barrier(String),
+    Suspend(String),
+    Resume(String),
+    Memory { bytes: u64 },
+    Yield,
+    Fork(String),
+}
+
+/// Events that are done several times before the next phase; below 0: for ever.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub loops: i64,
+    pub events: Vec<(usize, Event)>,
+}
+
+/// One kind of thread.
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    pub name: String,
+    pub instances: u32,
+    pub delay_ns: u64,
+    pub loops: i64,
+    pub phases: Vec<Phase>,
+    pub attributes: Attributes,
+}
+
+/// The names of events. A key may go on after the name, as rt-app allows in order to make keys
+/// unique, so a name that begins another one stands after it.
+const EVENTS: &[&str] = &[
+    "runtime", "run", "sleep", "timer", "lock", "unlock", "wait", "signal", "broad", "sync",
+    "barrier", "suspend", "resume", "mem", "yield", "fork", "iorun",
+];
+
+/// Times of a longer file would not fit the simulator's clock, us.
+const TIME_MAX_US: i64 = 1_000_000_000_000;
+
+/// Reads values, with the file for messages.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub path: &'a Path,
+}
+
+impl Reader<'_> {
+    pub fn error(&self, line: usize, what: impl Into<String>) -> WorkloadError {
+        WorkloadError::line(self.path, line, what)
+    }
+
+    pub fn object<'v>(&self, key: &str, value: &'v Value) -> Result<&'v [Member], WorkloadError> {
+        match &value.kind {
+            Kind::Object(members) => Ok(members),
+            _ => Err(self.error(value.line, format!("{key} must be an object {{...}}"))),
+        }
+    }
+
+    pub fn integer(&self, member: &Member, (min, max): (i64, i64)) -> Result<i64, WorkloadError> {
+        match member.value.kind {
+            Kind::Integer(number) if (min..=max).contains(&number) => Ok(number),
+            _ => {
+                let what = format!("{} must be a whole number in {min} to {max}", member.key);
+                Err(self.error(member.line, what))
+            }
+        }
+    }
+
+    fn time_ns(&self, member: &Member) -> Result<u64, WorkloadError> {
+        Ok(self.integer(member, (0, TIME_MAX_US))? as u64 * 1000)
+    }
+
+    pub fn text<'v>(&self, member: &'v Member) -> Result<&'v str, WorkloadError> {
+        match &member.value.kind {
+            Kind::Text(text) => Ok(text),
+            _ => Err(self.error(member.line, format!("{} must be a text", member.key))),
+        }
+    }
+
+    pub fn policy(&self, member: &Member) -> Result<Policy, WorkloadError> {
+        match self.text(member)? {
+            "SCHED_OTHER" => Ok(Policy::Normal),
+            "SCHED_IDLE" => Ok(Policy::Idle),
+            other => Err(self.error(
+                member.line,
+                format!("policy {other} is not modelled; SCHED_OTHER and SCHED_IDLE are"),
+            )),
+        }
+    }
+
+    pub fn thread(&self, member: &Member, default_policy: Policy) -> Result<Thread, WorkloadError> {
+        let mut thread = Thread {
+            name: member.key.clone(),
+            instances: 1,
+            delay_ns: 0,
+            loops: -1,
+            phases: Vec::new(),
+            attributes: Attributes { policy: default_policy, ..Attributes::default() },
+        };
+        let mut own = Phase { loops: 1, events: Vec::new() };
+        let mut phases = None;
+        for member in self.object(&member.key, &member.value)? {
+            match member.key.as_str() {
+                "instance" => thread.instances = self.integer(member, (0, 1_000_000))? as u32,
+                "delay" => thread.delay_ns = self.time_ns(member)?,
+                "loop" => thread.loops = self.integer(member, (-1, i64::MAX))?,
+                "phases" => phases = Some(member),
+                _ => self.member(member, &mut thread, &mut own)?,
+            }
+        }
+        let Some(phases) = phases else {
+            thread.phases.push(own);
+            return Ok(thread);
+        };
+        if let Some((line, _)) = own.events.first() {
+            let what = "events stand in the thread beside its phases; move them into a phase";
+            return Err(self.error(*line, what));
+        }
+        let members = self.object("phases", &phases.value)?;
+        for member in members {
+            let mut phase = Phase { loops: 1, events: Vec::new() };
+            let common = thread.attributes.clone();
+            for member in self.object(&member.key, &member.value)? {
+                match member.key.as_str() {
+                    "loop" => phase.loops = self.integer(member, (-1, i64::MAX))?,
+                    _ => self.member(member, &mut thread, &mut phase)?,
+                }
+                if members.len() > 1 && thread.attributes != common {
+                    let what = format!(
+                        "{} changes between phases, which is not modelled; set it for the thread",
+                        member.key
+                    );
+                    return Err(self.error(member.line, what));
+                }
+            }
+            thread.phases.push(phase);
+        }
+        Ok(thread)
+    }
+
+    /// A property, or else an event.
+    fn member(
+        &self,
+        member: &Member,
+        thread: &mut Thread,
+        phase: &mut Phase,
+    ) -> Result<(), WorkloadError> {
+        let attributes = &mut thread.attributes;
+        match member.key.as_str() {
+            "policy" => attributes.policy = self.policy(member)?,
+            "priority" => attributes.nice = self.integer(member, (-20, 19))? as i32,
+            "cpus" => attributes.affinity = Some(self.cpus(member)?),
+            // For a fair task, the runtime is the slice that it asks for (sched_setattr()).
+            "dl-runtime" => {
+                let slice_us = self.integer(member, (100, 100_000))?;
+                attributes.slice_ns = Some(slice_us as u64 * 1000);
+            }
+            "taskgroup" if !matches!(self.text(member), Ok("")) => {
+                let what = "taskgroup: task groups are not modelled; remove it";
+                return Err(self.error(member.line, what));
+            }
+            "taskgroup" => {}
+            _ => {
+                let event = self.event(member, &thread.name)?;
+                phase.events.push((member.line, event));
+            }
+        }
+        Ok(())
+    }
+
+    fn cpus(&self, member: &Member) -> Result<CpuSet, WorkloadError> {
+        let mut cpus = CpuSet::EMPTY;
+        let Kind::Array(values) = &member.value.kind else {
+            return Err(self.error(member.line, "cpus must be a list of CPU numbers"));
+        };
+        for value in values {
+            match value.kind {
+                Kind::Integer(cpu) if (0..CPUS_MAX as i64).contains(&cpu) => {
+                    cpus.insert(CpuId(cpu as u32));
+                }
+                _ => return Err(self.error(value.line, "cpus must be a list of CPU numbers")),
+            }
+        }
+        if cpus.is_empty() {
+            return Err(self.error(member.line, "cpus allows no CPU; name one"));
+        }
+        Ok(cpus)
+    }
+
+    fn event(&self, member: &Member, thread: &str) -> Result<Event, WorkloadError> {
+        let key = &member.key;
+        let name = EVENTS.iter().find(|name| {
+            let rest = key.strip_prefix(**name);
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+        });
+        let text = || Ok::<_, WorkloadError>(self.text(member)?.to_owned());
+        Ok(match name.copied() {
+            Some("run") => Event::Run(self.time_ns(member)?),
+            Some("runtime") => Event::Runtime(self.time_ns(member)?),
+            Some("sleep") => Event::Sleep(self.time_ns(member)?),
+            Some("timer") => self.timer(member)?,
+            Some("lock") => Event::Lock(text()?),
+            Some("unlock") => Event::Unlock(text()?),
+            Some("signal") => Event::Signal(text()?),
+            Some("broad") => Event::Broadcast(text()?),
+            Some("barrier") => Event::Barrier(text()?),
+            Some("resume") => Event::Resume(text()?),
+            Some("fork") => Event::Fork(text()?),
+            Some("yield") => Event::Yield,
+            Some("mem") => {
+                Event::Memory { bytes: self.integer(member, (0, i64::from(i32::MAX)))? as u64 }
+            }
+            // Without a name it is the thread's own, as workgen fills it in.
+            Some("suspend") => Event::Suspend(match &member.value.kind {
+                Kind::Null => thread.to_owned(),
+                Kind::Text(text) if text.is_empty() => thread.to_owned(),
+                _ => text()?,
+            }),
+            Some("wait") => {
+                let (condition, mutex) = self.condition(member)?;
+                Event::Wait { condition, mutex }
+            }
+            Some("sync") => {
+                let (condition, mutex) = self.condition(member)?;
+                Event::Sync { condition, mutex }
+            }
+            Some(other) => {
+                return Err(self.error(
+                    member.line,
+                    format!("{other} is not modelled; replace it by run and sleep"),
+                ));
+            }
+            None => {
+                let what = format!(
+                    "unknown key {key} in thread {thread}; events are {}",
+                    EVENTS[..EVENTS.len() - 1].join(", ")
+                );
+                return Err(self.error(member.line, what));
+            }
+        })
+    }
+
+    fn condition(&self, member: &Member) -> Result<(String, String), WorkloadError> {
+        let (mut condition, mut mutex) = (None, None);
+        for part in self.object(&member.key, &member.value)? {
+            match part.key.as_str() {
+                "ref" => condition = Some(self.text(part)?.to_owned()),
+                "mutex" => mutex = Some(self.text(part)?.to_owned()),
+                other => return Err(self.error(part.line, format!("unknown key {other}"))),
+            }
+        }
+        condition.zip(mutex).ok_or_else(|| {
+            self.error(member.line, format!("{} needs a ref and a mutex", member.key))
+        })
+    }
+
+    fn timer(&self, member: &Member) -> Result<Event, WorkloadError> {
+        let (mut name, mut period_ns, mut restarts) = (None, None, true);
+        for part in self.object(&member.key, &member.value)? {
+            match part.key.as_str() {
+                "ref" => name = Some(self.text(part)?.to_owned()),
+                "period" => period_ns = Some(self.time_ns(part)?),
+                "mode" => {
+                    restarts = match self.text(part)? {
+                        "relative" => true,
+                        "absolute" => false,
+                        other => {
+                            let what = format!("mode {other} is neither relative nor absolute");
+                            return Err(self.error(part.line, what));
+                        }
+                    }
+                }
+                other => return Err(self.error(part.line, format!("unknown key {other}"))),
+            }
+        }
+        match name.zip(period_ns) {
+            Some((name, period_ns)) => Ok(Event::Timer { name, period_ns, restarts }),
+            None => Err(self.error(member.line, "timer needs a ref and a period")),
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Refuses workloads that cannot run: what the engine relies on is checked once, here.
+
+use crate::error::WorkloadError;
+use crate::program::{Amount, MetricId, MetricKind, ObjectKind, Op, SLOTS, Slot, Which, Workload};
+use schedlab_machine::CpuSet;
+
+/// Tasks that a workload may create, as far as it can be told in advance.
+pub const TASKS_MAX: u64 = 100_000;
+
+/// What an operation needs its object to be.
+type Kind = (&'static str, fn(&ObjectKind) -> bool);
+
+const MUTEX: Kind = ("mutex", |kind| matches!(kind, ObjectKind::Mutex));
+const SEMAPHORE: Kind = ("semaphore", |kind| matches!(kind, ObjectKind::Semaphore(_)));
+const FUTEX: Kind = ("futex", |kind| matches!(kind, ObjectKind::Futex));
+const CONDITION: Kind = ("condition", |kind| matches!(kind, ObjectKind::Condition));
+const BARRIER: Kind = ("barrier", |kind| matches!(kind, ObjectKind::Barrier(_)));
+const CHANNEL: Kind = ("channel", |kind| matches!(kind, ObjectKind::Channel { .. }));
+const FLAG: Kind = ("flag", |kind| matches!(kind, ObjectKind::Flag));
+const COUNTER: Kind = ("counter", |kind| matches!(kind, ObjectKind::Counter));
+const MAILBOX: Kind = ("mailbox", |kind| matches!(kind, ObjectKind::Mailbox));
+const ANY: Kind = ("object", |_| true);
+
+impl Op {
+    /// The objects that it uses, with what they must be.
+    fn objects(&self) -> Vec<(Which, Kind)> {
+        match *self {
+            Op::Lock(which) | Op::Unlock(which) => vec![(which, MUTEX)],
+            Op::Down(which) | Op::Up(which) => vec![(which, SEMAPHORE)],
+            Op::FutexWait(which) | Op::FutexWake { futex: which, .. } => vec![(which, FUTEX)],
+            Op::CondWait { condition, mutex } => vec![(condition, CONDITION), (mutex, MUTEX)],
+            Op::CondSignal(which) | Op::CondBroadcast(which) => vec![(which, CONDITION)],
+            Op::Barrier(which) => vec![(which, BARRIER)],
+            Op::Write { channel, .. } | Op::Read { channel, .. } => vec![(channel, CHANNEL)],
+            Op::SpinUntil(which) | Op::SetFlag(which) => vec![(which, FLAG)],
+            Op::Post(which)
+            | Op::AwaitPosted(which)
+            | Op::Serve(which)
+            | Op::AwaitServed { mailbox: which, .. } => vec![(which, MAILBOX)],
+            Op::MarkShared(which)
+            | Op::MeasureShared { since: which, .. }
+            | Op::SharedTimer { timer: which, .. } => vec![(which, COUNTER)],
+            Op::Touch { line: which, .. } | Op::Pick { which, .. } => vec![(which, ANY)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn slots(&self) -> Vec<Slot> {
+        let own = match *self {
+            Op::Timer { slot, .. }
+            | Op::RestartingTimer { slot, .. }
+            | Op::Pick { slot, .. }
+            | Op::AwaitServed { slot, .. }
+            | Op::Repeat { slot, .. }
+            | Op::Mark(slot)
+            | Op::Measure { since: slot, .. } => Some(slot),
+            _ => None,
+        };
+        let picked = self.objects().into_iter().filter_map(|(which, _)| match which {
+            Which::Picked(slot) => Some(slot),
+            _ => None,
+        });
+        own.into_iter().chain(picked).collect()
+    }
+
+    fn metric(&self) -> Option<MetricId> {
+        match *self {
+            Op::Count { metric, .. }
+            | Op::Measure { metric, .. }
+            | Op::MeasureShared { metric, .. } => Some(metric),
+            _ => None,
+        }
+    }
+
+    fn amount(&self) -> Option<Amount> {
+        match *self {
+            Op::Run(amount) | Op::Hold(amount) | Op::Sleep(amount) => Some(amount),
+            _ => None,
+        }
+    }
+
+    /// It may take time.
+    fn lasts(&self) -> bool {
+        !matches!(
+            self,
+            Op::Repeat { .. }
+                | Op::Jump { .. }
+                | Op::Pick { .. }
+                | Op::Count { .. }
+                | Op::Mark(_)
+                | Op::Measure { .. }
+                | Op::MarkShared(_)
+                | Op::MeasureShared { .. }
+        )
+    }
+
+    /// Its name, for messages.
+    fn name(&self) -> String {
+        let text = format!("{self:?}");
+        let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+        text[..end].to_owned()
+    }
+}
+
+impl Workload {
+    /// Checks everything that does not depend on the machine.
+    ///
+    /// # Errors
+    /// The first thing found that could not run, with program, operation and mend.
+    pub fn validate(&self) -> Result<(), WorkloadError> {
+        let whole = |what: String| Err(WorkloadError::whole(&self.name, what));
+        if self.spawns.is_empty() {
+            return whole("no task exists from the start; spawn one".into());
+        }
+        for (index, kind) in self.objects.iter().enumerate() {
+            match kind {
+                ObjectKind::Barrier(0) => {
+                    return whole(format!("barrier {index} is for no task; give it 1 or more"));
+                }
+                ObjectKind::Channel { capacity_bytes: 0, .. } => {
+                    return whole(format!("channel {index} holds no byte; give it a capacity"));
+                }
+                _ => {}
+            }
+        }
+        for metric in &self.metrics {
+            if metric.samples_of.is_some_and(|of| of.0 as usize >= self.metrics.len()) {
+                return whole(format!("metric {} takes samples of none that exists", metric.name));
+            }
+            if let MetricKind::Percentile(percent) = metric.kind
+                && !(0.0..=100.0).contains(&percent)
+            {
+                let name = &metric.name;
+                return whole(format!("metric {name}: percentile {percent} is not in 0 to 100"));
+            }
+        }
+        for spawn in &self.spawns {
+            if spawn.program.0 as usize >= self.programs.len() {
+                return whole(format!("a first task runs program {}, of {}", spawn.program.0, {
+                    self.programs.len()
+                }));
+            }
+        }
+        for program in &self.programs {
+            let nice = program.attributes.nice;
+            if !(-20..=19).contains(&nice) {
+                let comm = &program.comm;
+                return whole(format!("program {comm}: nice {nice} is not in -20 to 19"));
+            }
+            if program.attributes.affinity.is_some_and(|cpus| cpus.is_empty()) {
+                let comm = &program.comm;
+                return whole(format!("program {comm} is allowed on no CPU; name one"));
+            }
+            for (at, op) in program.ops.iter().enumerate() {
+                self.check(op, at, &program.ops).map_err(|what| WorkloadError::Operation {
+                    workload: self.name.clone(),
+                    program: program.comm.clone(),
+                    at,
+                    op: op.name(),
+                    what,
+                })?;
+            }
+        }
+        self.check_counts()
+    }
+
+    /// Checks that every task may run somewhere on a machine with these CPUs.
+    ///
+    /// # Errors
+    /// Names the program that is allowed on none of them, or the birth CPU that is not there.
+    pub fn validate_on(&self, cpus: &CpuSet) -> Result<(), WorkloadError> {
+        for program in &self.programs {
+            if program.attributes.affinity.is_some_and(|allowed| !allowed.intersects(cpus)) {
+                let what = format!(
+                    "program {} is allowed on no CPU of this machine, which has {} CPUs; change \
+                     its affinity",
+                    program.comm,
+                    cpus.weight()
+                );
+                return Err(WorkloadError::whole(&self.name, what));
+            }
+        }
+        for spawn in &self.spawns {
+            if !cpus.iter().any(|cpu| cpu.0 == spawn.birth_cpu) {
+                let what = format!(
+                    "a task is created on CPU {}, which this machine does not have",
+                    spawn.birth_cpu
+                );
+                return Err(WorkloadError::whole(&self.name, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, op: &Op, at: usize, ops: &[Op]) -> Result<(), String> {
+        for (which, (noun, fits)) in op.objects() {
+            if matches!(op, Op::Lock(_) | Op::Unlock(_))
+                && matches!(which, Which::Random { .. } | Which::Next { .. } | Which::OfCpu { .. })
+            {
+                return Err("lock and unlock would choose different mutexes; Pick one first, and \
+                            use it as Picked"
+                    .into());
+            }
+            for id in self.range(which)? {
+                let kind = &self.objects[id as usize];
+                if !fits(kind) {
+                    return Err(format!("object {id} is {kind:?}; it must be a {noun}"));
+                }
+            }
+            if let Which::Next { counter, .. } = which
+                && !matches!(self.objects.get(counter.0 as usize), Some(ObjectKind::Counter))
+            {
+                return Err(format!("object {} must be a counter", counter.0));
+            }
+        }
+        if let Some(Slot(slot)) = op.slots().into_iter().find(|s| usize::from(s.0) >= SLOTS) {
+            return Err(format!("slot {slot} does not exist; a task has {SLOTS}"));
+        }
+        if let Some(MetricId(id)) = op.metric()
+            && id as usize >= self.metrics.len()
+        {
+            return Err(format!("metric {id} does not exist; there are {}", self.metrics.len()));
+        }
+        if let Some(Amount::Uniform { low, high }) = op.amount()
+            && low > high
+        {
+            return Err(format!("{low} to {high} is no range; exchange its ends"));
+        }
+        match *op {
+            Op::Fork { program, .. } if program.0 as usize >= self.programs.len() => {
+                Err(format!("program {} does not exist; there are {}", program.0, {
+                    self.programs.len()
+                }))
+            }
+            Op::Repeat { to, .. } if to as usize > at => {
+                Err(format!("the loop begins at operation {to}, after its end"))
+            }
+            Op::Repeat { times: 0, .. } => Err("a loop of no round runs once; leave it out".into()),
+            Op::Jump { to } if to as usize > ops.len() => {
+                Err(format!("operation {to} does not exist; there are {}", ops.len()))
+            }
+            Op::Jump { to }
+                if to as usize <= at && !ops[to as usize..=at].iter().any(Op::lasts) =>
+            {
+                Err("the loop never lets time pass; let it compute, sleep or wait".into())
+            }
+            Op::Timer { period_ns: 0, .. }
+            | Op::RestartingTimer { period_ns: 0, .. }
+            | Op::SharedTimer { period_ns: 0, .. } => {
+                Err("a period of 0 never lets time pass; give it 1 ns or more".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The ids that a choice can lead to, as far as the operation tells.
+    fn range(&self, which: Which) -> Result<std::ops::Range<u32>, String> {
+        let (first, count) = match which {
+            Which::One(id) | Which::Own { first: id } => (id.0, 1),
+            Which::Random { first, count }
+            | Which::Next { first, count, .. }
+            | Which::OfCpu { first, count } => (first.0, count),
+            Which::Picked(_) => return Ok(0..0),
+        };
+        if count == 0 {
+            return Err("a choice among no object; give it 1 or more".into());
+        }
+        match first.checked_add(count) {
+            Some(end) if end as usize <= self.objects.len() => Ok(first..end),
+            _ => Err(format!(
+                "object {} does not exist; there are {}",
+                first.max(self.objects.len() as u32),
+                self.objects.len()
+            )),
+        }
+    }
+
+    /// Tasks, own objects and barriers, as far as the number of tasks can be told in advance.
+    fn check_counts(&self) -> Result<(), WorkloadError> {
+        let created = self.tasks_created();
+        let known: u64 = created.iter().flatten().sum();
+        if known > TASKS_MAX {
+            let what = format!("{known} tasks are created; at most {TASKS_MAX} are simulated");
+            return Err(WorkloadError::whole(&self.name, what));
+        }
+        let mut parties: Vec<Option<u64>> = vec![Some(0); self.objects.len()];
+        for (program, &tasks) in self.programs.iter().zip(&created) {
+            let mut meets = vec![false; self.objects.len()];
+            for op in &program.ops {
+                for (which, _) in op.objects() {
+                    self.check_own(which, tasks).map_err(|what| {
+                        WorkloadError::whole(
+                            &self.name,
+                            format!("program {}: {what}", program.comm),
+                        )
+                    })?;
+                }
+                let Op::Barrier(which) = *op else { continue };
+                let all = 0..self.objects.len() as u32;
+                let ids = match (which, tasks) {
+                    (Which::Own { first }, Some(tasks)) => first.0..first.0 + tasks as u32,
+                    (Which::Own { .. } | Which::Picked(_), _) => all,
+                    _ => self.range(which).unwrap_or(all),
+                };
+                for id in ids {
+                    meets[id as usize] = true;
+                }
+            }
+            for (sum, _) in parties.iter_mut().zip(&meets).filter(|(_, meets)| **meets) {
+                *sum = sum.zip(tasks).map(|(sum, tasks)| sum.saturating_add(tasks));
+            }
+        }
+        for (id, (kind, come)) in self.objects.iter().zip(parties).enumerate() {
+            if let (ObjectKind::Barrier(wanted), Some(come)) = (kind, come)
+                && (1..u64::from(*wanted)).contains(&come)
+            {
+                let what = format!(
+                    "barrier {id} waits for {wanted} tasks, but only {come} ever come; it can \
+                     never fill"
+                );
+                return Err(WorkloadError::whole(&self.name, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A program's tasks each have an object of their own, all of one kind.
+    fn check_own(&self, which: Which, tasks: Option<u64>) -> Result<(), String> {
+        let (Which::Own { first }, Some(tasks)) = (which, tasks) else { return Ok(()) };
+        let from = first.0 as usize;
+        let own = from.checked_add(tasks as usize).and_then(|end| self.objects.get(from..end));
+        let Some(own) = own else {
+            return Err(format!(
+                "{tasks} tasks use an object of their own from {from} on, but there are {} objects",
+                self.objects.len()
+            ));
+        };
+        let kind = std::mem::discriminant;
+        match own.iter().position(|object| kind(object) != kind(&own[0])) {
+            Some(at) => Err(format!("object {} is not of the kind of object {from}", from + at)),
+            None => Ok(()),
+        }
+    }
+
+    /// How many tasks of each program come to be; `None` where it depends on the run.
+    fn tasks_created(&self) -> Vec<Option<u64>> {
+        let mut created = vec![Some(0_u64); self.programs.len()];
+        for spawn in &self.spawns {
+            created[spawn.program.0 as usize] = created[spawn.program.0 as usize].map(|n| n + 1);
+        }
+        let first = created.clone();
+        // A chain of creations is at most as long as there are programs; one that still grows
+        // then goes round in a circle.
+        for round in 0..=self.programs.len() {
+            let mut next = first.clone();
+            for (program, tasks) in self.programs.iter().zip(&created) {
+                for (at, op) in program.ops.iter().enumerate() {
+                    let Op::Fork { program: child, count, .. } = *op else { continue };
+                    let each = times(&program.ops, at);
+                    let children = tasks.zip(each).and_then(|(tasks, each)| {
+                        tasks.checked_mul(each)?.checked_mul(u64::from(count))
+                    });
+                    let sum = &mut next[child.0 as usize];
+                    *sum = sum.zip(children).and_then(|(sum, more)| sum.checked_add(more));
+                }
+            }
+            if next == created {
+                break;
+            }
+            if round == self.programs.len() {
+                for (sum, before) in next.iter_mut().zip(&created) {
+                    if sum != before {
+                        *sum = None;
+                    }
+                }
+            }
+            created = next;
+        }
+        created
+    }
+}
+
+/// How often a task does the operation at `at`; `None` if for ever or unknown.
+fn times(ops: &[Op], at: usize) -> Option<u64> {
+    let mut product = 1_u64;
+    for (end, op) in ops.iter().enumerate() {
+        match *op {
+            Op::Repeat { to, times, .. } if (to as usize..=end).contains(&at) => {
+                product = product.checked_mul(times)?;
+            }
+            Op::Jump { to } if (to as usize..=end).contains(&at) => return None,
+            // What a jump leaves out is done at most once more, which is no harm here.
+            _ => {}
+        }
+    }
+    Some(product)
+}

@@ -1,0 +1,137 @@
+//! rt-app's own example files load, or are refused for what they ask.
+
+use schedlab_workload::program::{ObjectKind, Op, Workload};
+use schedlab_workload::{WorkloadError, load, rt_app};
+use std::path::Path;
+
+fn example(name: &str) -> Result<Workload, WorkloadError> {
+    load(&format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR")), 8)
+}
+
+/// The message about an example, without the directory.
+fn refusal(name: &str) -> String {
+    let message = example(name).expect_err("must be refused").to_string();
+    message.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn parse(text: &str) -> Result<Workload, WorkloadError> {
+    rt_app::parse(text, Path::new("x.json"))
+}
+
+fn error(text: &str) -> String {
+    parse(text).expect_err("must be refused").to_string()
+}
+
+#[test]
+fn the_examples_load() {
+    for (name, programs) in [
+        ("mp3-short", 6),
+        ("browser-short", 10),
+        ("video-short", 18),
+        ("spreading-tasks", 3),
+        ("template", 2),
+        ("example1", 2),
+        ("example2", 2),
+        ("example3", 2),
+        ("example4", 3),
+        ("example5", 3),
+        ("example7", 3),
+        ("example9", 4),
+    ] {
+        match example(name) {
+            Ok(workload) => assert_eq!(workload.programs.len(), programs, "{name}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_not_modelled_is_refused_by_name_and_line() {
+    let refused = [
+        ("custom-slice", "custom-slice.json:19: policy SCHED_DEADLINE is not modelled"),
+        ("dvfs", "dvfs.json:5: policy SCHED_FIFO is not modelled"),
+        ("calibration", "calibration.json:19: policy SCHED_FIFO is not modelled"),
+        ("example6", "example6.json:13: iorun is not modelled"),
+        ("example8", "example8.json:13: cpus changes between phases"),
+        ("example10", "example10.json:12: taskgroup: task groups are not modelled"),
+        ("example11", "example11.json:17: taskgroup: task groups are not modelled"),
+        ("merge-thread0", "merge-thread0.json:4: unknown key exec in thread thread0"),
+    ];
+    for (name, message) in refused {
+        assert!(refusal(name).starts_with(message), "{}", refusal(name));
+    }
+}
+
+#[test]
+fn a_thread_becomes_loops_of_its_events() {
+    let workload = example("example3").expect("loads");
+    let ops = &workload.programs[1].ops;
+    assert!(matches!(ops[0], Op::Run(_)));
+    assert!(matches!(ops[1], Op::RestartingTimer { period_ns: 30_000_000, .. }));
+    assert!(matches!(ops[2], Op::Repeat { to: 0, times: 10, .. }));
+    assert!(matches!(ops[5], Op::Repeat { to: 3, times: 10, .. }));
+    assert_eq!(ops.len(), 6);
+    let main = &workload.programs[0].ops;
+    assert!(matches!(main[0], Op::Fork { count: 12, thread: true, .. }));
+    assert_eq!(main[1], Op::Join);
+}
+
+#[test]
+fn barriers_count_those_who_name_them() {
+    let workload = example("example7").expect("loads");
+    let parties = workload.objects.iter().filter_map(|object| match object {
+        ObjectKind::Barrier(parties) => Some(*parties),
+        _ => None,
+    });
+    assert_eq!(parties.collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[test]
+fn suspend_without_a_name_is_the_threads_own() {
+    let text = r#"{"tasks": {"a": {"suspend", "run": 1}, "b": {"resume": "a", "sleep": 5}}}"#;
+    let workload = parse(text).expect("loads");
+    let condition = |program: usize| {
+        workload.programs[program].ops.iter().find_map(|op| match op {
+            Op::CondWait { condition, .. } => Some(*condition),
+            Op::CondBroadcast(condition) => Some(*condition),
+            _ => None,
+        })
+    };
+    assert!(condition(1).is_some());
+    assert_eq!(condition(1), condition(2));
+}
+
+#[test]
+fn a_timer_of_several_instances_is_shared_unless_unique() {
+    let timer = |name: &str| {
+        let text = format!(
+            r#"{{"tasks": {{"a": {{"instance": 2, "timer": {{"ref": "{name}", "period": 7}}}}}}}}"#
+        );
+        parse(&text).expect("loads").programs[1].ops[0]
+    };
+    assert!(matches!(timer("tick"), Op::SharedTimer { period_ns: 7000, restarts: true, .. }));
+    assert!(matches!(timer("unique1"), Op::RestartingTimer { .. }));
+}
+
+#[test]
+fn errors_name_line_and_mend() {
+    let cases = [
+        (
+            "{\n\"tasks\": {\"a\": {\"runn\": 1}}}",
+            "x.json:2: unknown key runn in thread a; events are",
+        ),
+        ("{\n\"tasks\": {\"a\": {\"run\": -1}}}", "x.json:2: run must be a whole number in 0 to"),
+        ("{\"tasks\": {\"a\": {\"fork\": \"b\"}}}", "x.json:1: fork: no thread is called b"),
+        ("{\"tasks\": {\"a\": {\"run\": 1}}", "x.json:1: a comma or } belongs here"),
+        ("{\"tasks\": {\"a\": {}}}", "x: program a, operation 0 (Jump): the loop never lets time"),
+        ("{\"global\": {}}", "x.json:1: tasks are missing"),
+        ("{ /* ", "x.json:1: a comment without end"),
+        ("{\"tasks\": {\"a\": {\"instance\": 1000000, \"run\": 1}}}", "x.json:1: 1000000 threads"),
+        ("{\"tasks\": {\"a\": {\"cpus\": [], \"run\": 1}}}", "x.json:1: cpus allows no CPU"),
+    ];
+    for (text, message) in cases {
+        assert!(error(text).starts_with(message), "{}", error(text));
+    }
+    let deep = "[".repeat(100_000);
+    assert!(error(&deep).contains("nested deeper"));
+}

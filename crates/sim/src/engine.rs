@@ -1,0 +1,555 @@
+//! The event loop. Each CPU offers its next event; the earliest is handled, and the kernel paths
+//! that it causes run to completion on that CPU's clock. State that they change is visible to
+//! other CPUs from then on, so the order between CPUs is exact to the length of a kernel path.
+
+use crate::energy::{Activity, Energy, EnergyMeter};
+use crate::figures::{Figure, Figures};
+use crate::interpret::{Progress, Step};
+use crate::lines::Lines;
+use crate::objects::Object;
+use crate::observe::{Digest, Observer};
+use crate::platform::{Cpu, Doing, FULL_SPEED, Platform, Timer};
+use crate::queue::{EventQueue, NEVER};
+use crate::random::Pcg;
+use schedlab_kernel::cpuidle::{
+    AnyGovernor, Governor, GovernorKind, IdleHardware, LATENCY_UNLIMITED_NS, SleepLength, State,
+};
+use schedlab_kernel::fair::TaskId;
+use schedlab_kernel::fair::topology::Domains;
+use schedlab_kernel::hardware::Decision;
+use schedlab_kernel::sched::{SchedConfig, Scheduler, TaskState, WakeFlags};
+use schedlab_machine::{CpuId, Machine};
+use schedlab_trace::{EventKind, Pid, StrId, Strings};
+use schedlab_workload::program::Workload;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a run is made of, beside machine and workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The kernel's variants.
+    pub sched: SchedConfig,
+    /// The idle governor.
+    pub governor: GovernorKind,
+    /// The run ends at this time at the latest, ns.
+    pub duration_ns: u64,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Handle events of one nanosecond in random order.
+    pub shuffle_ties: bool,
+    /// Keep explained decisions.
+    pub explain: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every task ended, or one ended all of them.
+    Finished,
+    /// The time was up.
+    TimeUp,
+    /// Nothing can happen any more, though tasks live: each with what it waits for.
+    Stuck(Vec<String>),
+}
+
+/// Time of one CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Running tasks or the kernel, ns.
+    pub busy_ns: u64,
+    /// In each idle state, ns.
+    pub idle_ns: Vec<u64>,
+    /// Ticks.
+    pub ticks: u64,
+    /// Interrupts from other CPUs.
+    pub ipis: u64,
+}
+
+/// A task at the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSummary {
+    /// Its name.
+    pub comm: String,
+    /// Run time, ns.
+    pub runtime_ns: u64,
+    /// How often it got a CPU.
+    pub switches: u64,
+    /// How often it moved.
+    pub migrations: u64,
+    /// The CPU it was last on.
+    pub cpu: CpuId,
+}
+
+/// What a run yields.
+#[derive(Debug)]
+pub struct Outcome<O> {
+    /// How it ended.
+    pub ending: Ending,
+    /// When, ns.
+    pub end_ns: u64,
+    /// Events of the trace schema, kept or not.
+    pub events: u64,
+    /// Hash of them all.
+    pub digest: u64,
+    /// The workload's figures.
+    pub figures: Vec<Figure>,
+    /// Per CPU.
+    pub cpus: Vec<CpuTimes>,
+    /// Per task.
+    pub tasks: Vec<TaskSummary>,
+    /// Energy.
+    pub energy: Energy,
+    /// Explained decisions: time, CPU, decision.
+    pub decisions: Vec<(u64, CpuId, Decision)>,
+    /// Names that events refer to.
+    pub strings: Strings,
+    /// What took the events.
+    pub observer: O,
+}
+
+/// A run in progress.
+pub struct Engine<'a, O> {
+    pub(crate) sched: Scheduler,
+    pub(crate) platform: Platform<'a, O>,
+    pub(crate) workload: &'a Workload,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) progress: Vec<Progress>,
+    pub(crate) figures: Figures,
+    pub(crate) instances: Vec<u32>,
+    pub(crate) program_names: Vec<StrId>,
+    pub(crate) seed: u64,
+    pub(crate) live: u64,
+    pub(crate) timers_armed: u64,
+    pub(crate) stopped: bool,
+    idle_cpus: usize,
+    strings: Strings,
+}
+
+/// The stream of random numbers of kernel code; tasks have those of their own numbers.
+const KERNEL_STREAM: u64 = u64::MAX >> 1;
+
+/// Operations without any time between them that a task may do before it is taken for stuck.
+const STEPS_WITHOUT_TIME_MAX: u32 = 1_000_000;
+
+impl<'a, O: Observer> Engine<'a, O> {
+    /// A run at time 0: every CPU idle, every first task created.
+    pub fn new(
+        machine: &'a Machine,
+        domains: Domains,
+        workload: &'a Workload,
+        settings: &Settings,
+        observer: O,
+    ) -> Engine<'a, O> {
+        let capacities: Vec<u64> =
+            machine.cpu_ids().map(|cpu| u64::from(machine.capacity(cpu))).collect();
+        let tick_ns = settings.sched.tick_ns();
+        let cpu_count = machine.cpu_count();
+        let cpu = |cpu: CpuId| {
+            let states: Vec<State> = machine
+                .idle_states(cpu)
+                .iter()
+                .map(|state| State {
+                    exit_latency_ns: state.governor_exit_latency_ns,
+                    target_residency_ns: state.target_residency_ns,
+                    polling: state.polling,
+                    disabled: false,
+                })
+                .collect();
+            let capacity = u64::from(machine.capacity(cpu));
+            Cpu {
+                doing: Doing::Idle { since_ns: 0, state: 0 },
+                busy_until_ns: 0,
+                done_ns: NEVER,
+                tick_ns: NEVER,
+                ipi_ns: NEVER,
+                timers: BinaryHeap::with_capacity(64),
+                governor: AnyGovernor::new(settings.governor, tick_ns, capacity),
+                idle_ns: vec![0; states.len().max(1)],
+                states,
+                speed: capacity * FULL_SPEED / 1024,
+                busy_ns: 0,
+                busy_since_ns: None,
+                ticks: 0,
+                ipis: 0,
+                running: Pid::IDLE,
+                got_tick: false,
+            }
+        };
+        let mut strings = Strings::default();
+        let program_names =
+            workload.programs.iter().map(|program| strings.intern(program.comm.as_bytes()));
+        let program_names = program_names.collect();
+        let mut engine = Engine {
+            sched: Scheduler::new(settings.sched, domains, &capacities, 0),
+            platform: Platform {
+                machine,
+                clock_ns: 0,
+                cpus: machine.cpu_ids().map(cpu).collect(),
+                queue: EventQueue::new(cpu_count, settings.shuffle_ties.then_some(settings.seed)),
+                energy: EnergyMeter::new(machine),
+                lines: Lines::new(workload.objects.len()),
+                observer,
+                digest: Digest::default(),
+                events: 0,
+                comms: Vec::new(),
+                tick_ns,
+                random: Pcg::new(settings.seed, KERNEL_STREAM),
+                decisions: settings.explain.then(Vec::new),
+            },
+            workload,
+            objects: workload.objects.iter().map(|&kind| Object::new(kind)).collect(),
+            progress: Vec::new(),
+            figures: Figures::new(&workload.metrics),
+            instances: vec![0; workload.programs.len()],
+            program_names,
+            seed: settings.seed,
+            live: 0,
+            timers_armed: 0,
+            stopped: false,
+            idle_cpus: cpu_count,
+            strings,
+        };
+        for cpu in machine.cpu_ids() {
+            engine.sched.stop_tick(cpu);
+        }
+        for spawn in &workload.spawns {
+            let birth_cpu = CpuId(spawn.birth_cpu % cpu_count as u32);
+            let task = engine.create(spawn.program, None, birth_cpu);
+            let timer = Timer { hard_ns: spawn.start_ns, soft_ns: spawn.start_ns, task: task.0 };
+            engine.platform.cpus[birth_cpu.index()].timers.push(Reverse(timer));
+            engine.timers_armed += 1;
+            engine.platform.requeue(birth_cpu.index());
+        }
+        engine
+    }
+
+    /// Runs until the time is up or nothing is left to do.
+    pub fn run(mut self, duration_ns: u64) -> Outcome<O> {
+        let ending = loop {
+            if self.live == 0 || self.stopped {
+                break Ending::Finished;
+            }
+            let (cpu, time_ns) = self.platform.queue.earliest();
+            if time_ns == NEVER || self.is_stuck() {
+                break Ending::Stuck(self.who_waits());
+            }
+            if time_ns >= duration_ns {
+                break Ending::TimeUp;
+            }
+            self.handle(CpuId(cpu as u32), time_ns);
+        };
+        let end_ns = match ending {
+            Ending::TimeUp => duration_ns,
+            _ => self.platform.clock_ns,
+        };
+        self.finish(ending, end_ns)
+    }
+
+    /// Only ticks are left, and nobody to be woken by them.
+    fn is_stuck(&self) -> bool {
+        self.timers_armed == 0
+            && self.idle_cpus == self.platform.cpus.len()
+            && self.platform.cpus.iter().all(|cpu| cpu.ipi_ns == NEVER)
+    }
+
+    fn who_waits(&self) -> Vec<String> {
+        let tasks = self.sched.tasks().iter().enumerate();
+        tasks
+            .filter(|(_, task)| task.state != TaskState::Dead)
+            .map(|(index, _)| {
+                let comm = self.strings.get(self.platform.comms[index]);
+                match self.progress[index].waits_for {
+                    Some(object) => {
+                        let noun = self.objects[object.0 as usize].noun();
+                        format!("{comm} (task {index}) waits for {noun} {}", object.0)
+                    }
+                    None => format!("{comm} (task {index}) waits for its children or a timer"),
+                }
+            })
+            .collect()
+    }
+
+    fn handle(&mut self, cpu: CpuId, time_ns: u64) {
+        let index = cpu.index();
+        self.platform.queue.set(index, NEVER);
+        self.platform.clock_ns = time_ns;
+        match self.platform.cpus[index].doing {
+            Doing::Idle { since_ns, state } => self.leave_idle(cpu, since_ns, state),
+            Doing::Computing { .. } => {
+                self.platform.progress(index, time_ns);
+                self.pause(cpu);
+            }
+            Doing::Kernel => {}
+        }
+        self.platform.cpus[index].doing = Doing::Kernel;
+        self.platform.cpus[index].done_ns = NEVER;
+        self.interrupts(cpu);
+        self.continue_running(cpu);
+        let state = &mut self.platform.cpus[index];
+        state.busy_until_ns = self.platform.clock_ns;
+        self.platform.requeue(index);
+    }
+
+    /// Notes how far the running task's computation has come.
+    fn pause(&mut self, cpu: CpuId) {
+        if let Doing::Computing { work_left, .. } = self.platform.cpus[cpu.index()].doing
+            && let Some(task) = self.sched.current(cpu)
+        {
+            self.progress[task.index()].work_left = work_left;
+        }
+    }
+
+    fn leave_idle(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
+        let index = cpu.index();
+        self.idle_cpus -= 1;
+        let now_ns = self.platform.clock_ns;
+        let machine = self.platform.machine;
+        self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
+        self.platform.set_activity(cpu, Activity::Busy);
+        if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
+            self.platform.clock_ns += hardware_state.exit_latency_ns;
+        }
+        if self.platform.cpus[index].running != Pid::IDLE || now_ns > 0 {
+            self.platform.emit(cpu, EventKind::IdleExit { cpu });
+        }
+        self.platform.clock_ns += machine.path_costs().idle_exit_ns;
+        let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
+        self.platform.cpus[index].got_tick = tick_due;
+        let residency_ns = (self.platform.clock_ns - since_ns) as i64;
+        let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
+        let mut governor = self.platform.cpus[index].governor;
+        let states = &self.platform.cpus[index].states;
+        governor.reflect(states, state as usize, residency_ns, &mut view);
+        self.platform.cpus[index].governor = governor;
+    }
+
+    /// Handles every interrupt that is due.
+    fn interrupts(&mut self, cpu: CpuId) {
+        let index = cpu.index();
+        let costs = self.platform.machine.path_costs();
+        if self.platform.cpus[index].ipi_ns <= self.platform.clock_ns {
+            self.platform.cpus[index].ipi_ns = NEVER;
+            self.platform.cpus[index].ipis += 1;
+            self.platform.clock_ns += costs.ipi_handle_ns;
+            self.sched.interrupt_from_cpu(cpu, &mut self.platform);
+        }
+        let hard_due = |platform: &Platform<'_, O>| {
+            let first = platform.cpus[index].timers.peek();
+            first.is_some_and(|Reverse(timer)| timer.hard_ns <= platform.clock_ns)
+        };
+        if hard_due(&self.platform) {
+            self.platform.clock_ns += costs.irq_ns;
+            // One interrupt serves every timer whose soft expiry has passed.
+            while let Some(&Reverse(timer)) = self.platform.cpus[index].timers.peek()
+                && timer.soft_ns <= self.platform.clock_ns
+            {
+                self.platform.cpus[index].timers.pop();
+                self.timers_armed -= 1;
+                self.expire(cpu, TaskId(timer.task));
+            }
+        }
+        if self.platform.cpus[index].tick_ns <= self.platform.clock_ns {
+            self.platform.cpus[index].ticks += 1;
+            self.arm_tick(cpu);
+            self.sched.tick(cpu, &mut self.platform);
+        }
+        self.sched.softirq(cpu, &mut self.platform);
+    }
+
+    fn expire(&mut self, cpu: CpuId, task: TaskId) {
+        if self.sched.task(task).state == TaskState::New {
+            self.sched.wake_new(task, cpu, &mut self.platform);
+        } else {
+            self.wake(cpu, task, WakeFlags::INTERRUPT);
+        }
+    }
+
+    /// The next tick: all CPUs tick at multiples of its length.
+    fn arm_tick(&mut self, cpu: CpuId) {
+        let tick_ns = self.platform.tick_ns;
+        let next_ns = (self.platform.clock_ns / tick_ns + 1) * tick_ns;
+        self.platform.cpus[cpu.index()].tick_ns = next_ns;
+    }
+
+    /// Runs tasks until one computes, nothing is left to run, or another CPU's turn has come.
+    fn continue_running(&mut self, cpu: CpuId) {
+        let index = cpu.index();
+        let mut steps_left = STEPS_WITHOUT_TIME_MAX;
+        loop {
+            if self.sched.need_resched(cpu) {
+                let prev = self.sched.current(cpu);
+                let next = self.sched.schedule(cpu, &mut self.platform);
+                if prev.is_none() && next.is_some() && self.platform.cpus[index].tick_ns == NEVER {
+                    self.arm_tick(cpu);
+                }
+            }
+            let Some(task) = self.sched.current(cpu) else { return self.enter_idle(cpu) };
+            let progress = &mut self.progress[task.index()];
+            if progress.computing {
+                if progress.work_left > 0 {
+                    self.platform.cpus[index].doing = Doing::Computing {
+                        since_ns: self.platform.clock_ns,
+                        work_left: progress.work_left,
+                        wall: progress.wall,
+                    };
+                    return self.platform.plan_end(index);
+                }
+                progress.computing = false;
+                progress.at += 1;
+                progress.stage = 0;
+            }
+            let before_ns = self.platform.clock_ns;
+            let step = self.step(cpu, task);
+            if step == Step::Done && self.platform.clock_ns == before_ns {
+                steps_left -= 1;
+                if steps_left == 0 {
+                    // A loop that takes no time would never let the others run: it is charged
+                    // a nanosecond per round.
+                    self.platform.clock_ns += 1;
+                    steps_left = STEPS_WITHOUT_TIME_MAX;
+                }
+            }
+            // Another CPU's event, or an interrupt of this one, comes before the next operation.
+            let state = &self.platform.cpus[index];
+            let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+            let interrupt_ns = state.ipi_ns.min(state.tick_ns).min(timer_ns);
+            let now_ns = self.platform.clock_ns;
+            if step != Step::Computes
+                && (interrupt_ns <= now_ns || self.platform.queue.earliest().1 <= now_ns)
+                && !self.sched.need_resched(cpu)
+            {
+                let state = &mut self.platform.cpus[index];
+                state.doing = Doing::Kernel;
+                state.done_ns = now_ns;
+                return;
+            }
+        }
+    }
+
+    /// The idle loop: the governor chooses a state, and the CPU enters it.
+    fn enter_idle(&mut self, cpu: CpuId) {
+        let index = cpu.index();
+        self.sched.before_idle(cpu, &mut self.platform);
+        self.platform.clock_ns += self.platform.machine.path_costs().idle_entry_ns;
+        let now_ns = self.platform.clock_ns;
+        let (mut choice, mut stop_tick) = (0, true);
+        if !self.platform.cpus[index].states.is_empty() {
+            let mut governor = self.platform.cpus[index].governor;
+            let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
+            let answer = governor.select(&self.platform.cpus[index].states, &mut view);
+            self.platform.cpus[index].governor = governor;
+            choice = answer.index;
+            stop_tick = answer.stop_tick;
+        }
+        let state = &mut self.platform.cpus[index];
+        if stop_tick && std::mem::replace(&mut state.tick_ns, NEVER) != NEVER {
+            self.sched.stop_tick(cpu);
+        }
+        let state = &mut self.platform.cpus[index];
+        state.doing = Doing::Idle { since_ns: now_ns, state: choice as u32 };
+        let polls = state.states.get(choice).is_some_and(|state| state.polling);
+        // A poll gives up after the residency of the next state, and the governor is asked again
+        // (cpuidle_poll_time()).
+        state.done_ns = match state.states.get(choice + 1) {
+            Some(next) if polls => now_ns + next.target_residency_ns.max(10_000),
+            _ => NEVER,
+        };
+        self.idle_cpus += 1;
+        self.platform.emit(cpu, EventKind::IdleEnter { cpu, state: choice as u32 });
+        self.platform.set_activity(cpu, Activity::Idle(choice as u32));
+    }
+
+    fn finish(mut self, ending: Ending, end_ns: u64) -> Outcome<O> {
+        let figures = self.figures.finish(&self.workload.metrics, end_ns);
+        let cpus = self.platform.cpus.iter_mut().map(|cpu| {
+            if let Some(since_ns) = cpu.busy_since_ns {
+                cpu.busy_ns += end_ns.saturating_sub(since_ns);
+            }
+            if let Doing::Idle { since_ns, state } = cpu.doing {
+                cpu.idle_ns[state as usize] += end_ns.saturating_sub(since_ns);
+            }
+            CpuTimes {
+                busy_ns: cpu.busy_ns,
+                idle_ns: std::mem::take(&mut cpu.idle_ns),
+                ticks: cpu.ticks,
+                ipis: cpu.ipis,
+            }
+        });
+        let cpus = cpus.collect();
+        let tasks = self.sched.tasks().iter().enumerate().map(|(index, task)| TaskSummary {
+            comm: self.strings.get(self.platform.comms[index]).to_owned(),
+            runtime_ns: self.sched.entity(TaskId(index as u32)).sum_exec_runtime_ns,
+            switches: task.switches,
+            migrations: task.migrations,
+            cpu: task.cpu,
+        });
+        Outcome {
+            ending,
+            end_ns,
+            events: self.platform.events,
+            digest: self.platform.digest.value(),
+            figures,
+            cpus,
+            tasks: tasks.collect(),
+            energy: self.platform.energy.read(end_ns),
+            decisions: self.platform.decisions.take().unwrap_or_default(),
+            strings: self.strings,
+            observer: self.platform.observer,
+        }
+    }
+}
+
+/// A CPU, as its idle governor sees it.
+struct IdleView {
+    now_ns: u64,
+    sleep: SleepLength,
+    tick_stopped: bool,
+    got_tick: bool,
+    poll_limit: bool,
+    cpu_util: u64,
+}
+
+impl IdleView {
+    fn new(sched: &Scheduler, cpu: &Cpu, id: CpuId, now_ns: u64) -> IdleView {
+        let until = |time_ns: u64| if time_ns == NEVER { i64::MAX } else { time_ns as i64 };
+        let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let sleep_ns = until(timer_ns).saturating_sub(now_ns as i64);
+        let delta_next_ns = until(timer_ns.min(cpu.tick_ns)).saturating_sub(now_ns as i64);
+        let state = &sched.cpus()[id.index()];
+        IdleView {
+            now_ns,
+            sleep: SleepLength { sleep_ns, delta_next_ns },
+            tick_stopped: cpu.tick_ns == NEVER,
+            got_tick: cpu.got_tick,
+            poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
+            cpu_util: state.util.max(state.util_est).min(state.capacity_orig),
+        }
+    }
+}
+
+impl IdleHardware for IdleView {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+    fn sleep_length(&mut self) -> SleepLength {
+        self.sleep
+    }
+    fn latency_req_ns(&self) -> i64 {
+        LATENCY_UNLIMITED_NS
+    }
+    fn tick_stopped(&self) -> bool {
+        self.tick_stopped
+    }
+    fn got_tick(&self) -> bool {
+        self.got_tick
+    }
+    fn nr_iowait(&self) -> u32 {
+        0
+    }
+    fn cpu_util(&self) -> u64 {
+        self.cpu_util
+    }
+    fn poll_time_limit(&self) -> bool {
+        self.poll_limit
+    }
+}

@@ -1,0 +1,347 @@
+//! The simulated hardware: per-CPU clocks, timers, interrupts and execution speed, and the
+//! kernel's requests to them.
+
+use crate::energy::{Activity, EnergyMeter};
+use crate::lines::Lines;
+use crate::observe::{Digest, Observer, fingerprint};
+use crate::queue::{EventQueue, NEVER};
+use crate::random::Pcg;
+use schedlab_kernel::cpuidle::{AnyGovernor, State};
+use schedlab_kernel::fair::TaskId;
+use schedlab_kernel::hardware::{Decision, Hardware, LeaveReason, Path, TracePoint};
+use schedlab_machine::{CpuId, Machine};
+use schedlab_trace::{Event, EventKind, Pid, StrId, Task, TaskState};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Full speed: work done per nanosecond by the biggest CPU alone on its core.
+pub const FULL_SPEED: u64 = 1024 * 1000;
+
+/// A sleeping task's timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timer {
+    /// When the interrupt fires at the latest, ns.
+    pub hard_ns: u64,
+    /// From when on another interrupt may serve it, ns.
+    pub soft_ns: u64,
+    /// Whom it wakes.
+    pub task: u32,
+}
+
+/// What a CPU is doing between its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// A task computes.
+    Computing {
+        /// From when on, ns.
+        since_ns: u64,
+        /// Units of work left, [`FULL_SPEED`] per ns.
+        work_left: u64,
+        /// Wall time left instead of work, if the task holds the CPU for a time.
+        wall: bool,
+    },
+    /// Asleep.
+    Idle {
+        /// Since, ns.
+        since_ns: u64,
+        /// In this state.
+        state: u32,
+    },
+    /// In the kernel; only while an event is handled.
+    Kernel,
+}
+
+/// One CPU.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// What it does.
+    pub doing: Doing,
+    /// Until when kernel paths keep it busy, ns.
+    pub busy_until_ns: u64,
+    /// When the computation ends, ns.
+    pub done_ns: u64,
+    /// The next tick, ns.
+    pub tick_ns: u64,
+    /// When an interrupt of another CPU arrives, ns.
+    pub ipi_ns: u64,
+    /// Sleepers.
+    pub timers: BinaryHeap<Reverse<Timer>>,
+    /// Its idle governor.
+    pub governor: AnyGovernor,
+    /// Its idle states as the governor sees them.
+    pub states: Vec<State>,
+    /// Work per ns at present.
+    pub speed: u64,
+    /// Busy time, ns.
+    pub busy_ns: u64,
+    /// When it last became busy, ns; `None` while it idles.
+    pub busy_since_ns: Option<u64>,
+    /// Time in each idle state, ns.
+    pub idle_ns: Vec<u64>,
+    /// Ticks handled.
+    pub ticks: u64,
+    /// Interrupts from other CPUs handled.
+    pub ipis: u64,
+    /// What it runs, as events name it.
+    pub running: Pid,
+    /// The last sleep ended by a tick.
+    pub got_tick: bool,
+}
+
+/// The machine around the scheduler.
+#[derive(Debug)]
+pub struct Platform<'a, O> {
+    /// What the hardware is.
+    pub machine: &'a Machine,
+    /// The executing CPU's clock, ns.
+    pub clock_ns: u64,
+    /// CPUs.
+    pub cpus: Vec<Cpu>,
+    /// Their next events.
+    pub queue: EventQueue,
+    /// Power.
+    pub energy: EnergyMeter,
+    /// Cache lines of the workload.
+    pub lines: Lines,
+    /// Where events go.
+    pub observer: O,
+    /// Hash of all events.
+    pub digest: Digest,
+    /// How many events there were.
+    pub events: u64,
+    /// Names of tasks.
+    pub comms: Vec<StrId>,
+    /// Length of a tick, ns.
+    pub tick_ns: u64,
+    /// What kernel code draws from.
+    pub random: Pcg,
+    /// Explained decisions, if wanted.
+    pub decisions: Option<Vec<(u64, CpuId, Decision)>>,
+}
+
+/// Tasks are numbered from this pid on.
+pub const FIRST_PID: i32 = 1000;
+
+/// The pid by which events name a task.
+pub fn pid(task: TaskId) -> Pid {
+    Pid(FIRST_PID + task.0 as i32)
+}
+
+impl<O: Observer> Platform<'_, O> {
+    /// Takes an event down, at the executing CPU's time.
+    pub fn emit(&mut self, cpu: CpuId, kind: EventKind) {
+        self.events += 1;
+        self.digest.add(self.clock_ns ^ (u64::from(cpu.0) << 48));
+        self.digest.add(fingerprint(&kind));
+        if O::ACTIVE {
+            let pid = self.cpus[cpu.index()].running;
+            self.observer.event(&Event { timestamp_ns: self.clock_ns, cpu, pid, kind });
+        }
+    }
+
+    fn name(&self, task: Option<TaskId>) -> Task {
+        match task {
+            None => Task { pid: Pid::IDLE, comm: StrId::EMPTY },
+            Some(task) => Task { pid: pid(task), comm: self.comms[task.index()] },
+        }
+    }
+
+    /// Recomputes when `cpu`'s next event is.
+    #[inline]
+    pub fn requeue(&mut self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let next_ns = state.done_ns.min(state.tick_ns).min(state.ipi_ns).min(timer_ns);
+        // Interrupts wait while a kernel path runs.
+        let next_ns = if next_ns == NEVER { NEVER } else { next_ns.max(state.busy_until_ns) };
+        self.queue.set(cpu, next_ns);
+    }
+
+    /// Brings a computing CPU's remaining work to `now_ns`.
+    pub fn progress(&mut self, cpu: usize, now_ns: u64) {
+        let state = &mut self.cpus[cpu];
+        if let Doing::Computing { since_ns, work_left, wall } = &mut state.doing
+            && now_ns > *since_ns
+        {
+            let rate = if *wall { FULL_SPEED } else { state.speed };
+            *work_left = work_left.saturating_sub((now_ns - *since_ns).saturating_mul(rate));
+            *since_ns = now_ns;
+        }
+    }
+
+    /// The computation of another CPU ends as soon as that CPU sees what the executing one wrote.
+    pub fn shorten(&mut self, cpu: usize) {
+        let now_ns = self.clock_ns;
+        if let Doing::Computing { since_ns, work_left, .. } = &mut self.cpus[cpu].doing {
+            *since_ns = now_ns.max(*since_ns);
+            *work_left = 1;
+            self.plan_end(cpu);
+            self.requeue(cpu);
+        }
+    }
+
+    /// When the present computation of `cpu` will be done.
+    pub fn plan_end(&mut self, cpu: usize) {
+        let state = &mut self.cpus[cpu];
+        if let Doing::Computing { since_ns, work_left, wall } = state.doing {
+            let rate = if wall { FULL_SPEED } else { state.speed.max(1) };
+            state.done_ns = since_ns.saturating_add(work_left.div_ceil(rate));
+        } else {
+            state.done_ns = NEVER;
+        }
+    }
+
+    /// The CPU starts or stops being busy: its power changes, and the speed of its core's threads.
+    pub fn set_activity(&mut self, cpu: CpuId, activity: Activity) {
+        let now_ns = self.clock_ns;
+        self.energy.set(self.machine, cpu, activity, now_ns);
+        let state = &mut self.cpus[cpu.index()];
+        let was_busy = state.busy_since_ns.is_some();
+        let busy = activity == Activity::Busy;
+        if busy == was_busy {
+            return;
+        }
+        match state.busy_since_ns.take() {
+            Some(since_ns) => state.busy_ns += now_ns.saturating_sub(since_ns),
+            None => state.busy_since_ns = Some(now_ns),
+        }
+        let threads = *self.machine.topology().cores().siblings(cpu);
+        let busy_threads =
+            threads.iter().filter(|t| self.cpus[t.index()].busy_since_ns.is_some()).count();
+        if busy_threads == 0 {
+            return;
+        }
+        let throughput = u64::from(self.machine.smt().throughput_permille(busy_threads));
+        for thread in threads.iter() {
+            let index = thread.index();
+            let speed = u64::from(self.machine.capacity(thread)) * throughput / busy_threads as u64;
+            if self.cpus[index].speed != speed {
+                self.progress(index, now_ns);
+                self.cpus[index].speed = speed;
+                if thread != cpu {
+                    self.plan_end(index);
+                    self.requeue(index);
+                }
+            }
+        }
+    }
+}
+
+impl<O: Observer> Hardware for Platform<'_, O> {
+    fn now_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
+    fn jiffies(&self) -> u64 {
+        self.clock_ns / self.tick_ns
+    }
+
+    fn frequency_capacity(&self, _: CpuId) -> u64 {
+        // Frequencies are fixed at their highest, as the kernels modelled here run without cpufreq.
+        1024
+    }
+
+    fn take_irq_ns(&mut self, _: CpuId) -> u64 {
+        // The kernels modelled here are built without CONFIG_IRQ_TIME_ACCOUNTING.
+        0
+    }
+
+    fn polls_idle(&self, cpu: CpuId) -> bool {
+        let cpu = &self.cpus[cpu.index()];
+        match cpu.doing {
+            Doing::Idle { state, .. } => {
+                cpu.states.get(state as usize).is_some_and(|state| state.polling)
+            }
+            _ => false,
+        }
+    }
+
+    fn charge(&mut self, _: CpuId, path: Path) {
+        let costs = self.machine.path_costs();
+        self.clock_ns += match path {
+            Path::Wakeup => costs.wakeup_ns,
+            Path::RemoteWakeup => costs.wakeup_ns / 2,
+            Path::ContextSwitch => costs.context_switch_ns,
+            Path::Tick => costs.tick_ns,
+            Path::Migrate => costs.migrate_ns,
+            Path::Softirq => costs.softirq_ns,
+            Path::Balance { cpus } => {
+                u64::from(cpus) * self.machine.cache_costs().llc_hit_ps / 1000
+            }
+        };
+    }
+
+    fn send_reschedule(&mut self, from: CpuId, to: CpuId) {
+        let costs = self.machine.path_costs();
+        let polling = self.polls_idle(to);
+        let arrival_ns = if polling {
+            // The target sees the flag's cache line change.
+            self.clock_ns + self.machine.line_transfer_ps(from, to) / 1000
+        } else {
+            self.clock_ns += costs.ipi_send_ns;
+            let kind = EventKind::IpiSend { target_cpu: Some(to), callback: StrId::EMPTY };
+            self.emit(from, kind);
+            self.clock_ns + costs.ipi_deliver_ns
+        };
+        let target = &mut self.cpus[to.index()];
+        target.ipi_ns = target.ipi_ns.min(arrival_ns);
+        if target.doing != Doing::Kernel {
+            self.requeue(to.index());
+        }
+    }
+
+    fn scan_ns(&self, _: CpuId, cpus: u32) -> u64 {
+        u64::from(cpus) * self.machine.cache_costs().llc_hit_ps / 1000
+    }
+
+    fn random(&mut self, _: CpuId) -> u32 {
+        self.random.next_u32()
+    }
+
+    fn trace(&mut self, cpu: CpuId, point: TracePoint) {
+        let prio = 120;
+        let kind = match point {
+            TracePoint::Switch { prev, reason, next } => {
+                let prev_state = match reason {
+                    LeaveReason::Preempted => TaskState::Running,
+                    LeaveReason::Blocked => TaskState::Sleeping,
+                    LeaveReason::BlockedSpecial => TaskState::DiskSleep,
+                    LeaveReason::Dead => TaskState::Dead,
+                };
+                let (prev, next) = (self.name(prev), self.name(next));
+                let kind =
+                    EventKind::Switch { prev, prev_prio: prio, prev_state, next, next_prio: prio };
+                self.emit(cpu, kind);
+                self.cpus[cpu.index()].running = next.pid;
+                return;
+            }
+            TracePoint::Waking { task, target_cpu } => {
+                EventKind::Waking { task: self.name(Some(task)), prio, target_cpu }
+            }
+            TracePoint::Wakeup { task, target_cpu } => {
+                EventKind::Wakeup { task: self.name(Some(task)), prio, target_cpu }
+            }
+            TracePoint::WakeupNew { task, target_cpu } => {
+                EventKind::WakeupNew { task: self.name(Some(task)), prio, target_cpu }
+            }
+            TracePoint::Migrate { task, from_cpu, to_cpu } => {
+                EventKind::Migrate { task: self.name(Some(task)), prio, from_cpu, to_cpu }
+            }
+            TracePoint::WakeIdleWithoutIpi { target_cpu } => {
+                EventKind::WakeIdleWithoutIpi { target_cpu }
+            }
+        };
+        self.emit(cpu, kind);
+    }
+
+    fn explains(&self) -> bool {
+        self.decisions.is_some()
+    }
+
+    fn explain(&mut self, cpu: CpuId, decision: Decision) {
+        let now_ns = self.clock_ns;
+        if let Some(decisions) = &mut self.decisions {
+            decisions.push((now_ns, cpu, decision));
+        }
+    }
+}

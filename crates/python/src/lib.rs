@@ -1,0 +1,24 @@
+//! The Python binding: conversion only, no logic.
+
+mod kernel;
+mod kernels;
+mod machine;
+mod reading;
+mod replay;
+mod table;
+mod timeline_tables;
+mod trace;
+mod trace_tables;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the `schedlab` package.
+#[pymodule]
+fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    kernel::register(module)?;
+    kernels::register(module)?;
+    machine::register(module)?;
+    replay::register(module)?;
+    trace::register(module)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

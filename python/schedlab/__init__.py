@@ -1,0 +1,27 @@
+"""See what a Linux scheduler change does before you boot it."""
+
+from schedlab import cpuidle
+from schedlab._schedlab import KernelError, MachineError, ReplayError, TraceError, __version__
+from schedlab.idle import idle_governors
+from schedlab.kernel import Kernel
+from schedlab.machine import Machine
+from schedlab.pelt import Pelt
+from schedlab.trace import Converted, Idle, Trace, convert_trace, read_trace
+
+__all__ = [
+    "Converted",
+    "Idle",
+    "Kernel",
+    "KernelError",
+    "Machine",
+    "MachineError",
+    "Pelt",
+    "ReplayError",
+    "Trace",
+    "TraceError",
+    "__version__",
+    "convert_trace",
+    "cpuidle",
+    "idle_governors",
+    "read_trace",
+]

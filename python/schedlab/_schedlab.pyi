@@ -1,0 +1,173 @@
+"""The compiled half of the package."""
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, TypedDict
+
+__version__: str
+
+class KernelError(ValueError): ...
+
+class Kernel:
+    @staticmethod
+    def preset(name: str) -> Kernel: ...
+    @staticmethod
+    def parse(text: str, name: str) -> Kernel: ...
+    @staticmethod
+    def preset_names() -> list[str]: ...
+    @staticmethod
+    def preset_text(name: str) -> str | None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    def settings(self, cpus: int | None) -> list[tuple[str, str]]: ...
+
+class MachineError(ValueError): ...
+
+class Machine:
+    @staticmethod
+    def find(name_or_path: str) -> Machine: ...
+    @staticmethod
+    def load(path: PathLike[str]) -> Machine: ...
+    @staticmethod
+    def parse(text: str, path: PathLike[str]) -> Machine: ...
+    @staticmethod
+    def import_file(path: PathLike[str], name: str | None, cpu_model: str | None) -> Machine: ...
+    @staticmethod
+    def import_bytes(
+        content: bytes, path: PathLike[str], name: str | None, cpu_model: str | None
+    ) -> Machine: ...
+    @staticmethod
+    def import_sysfs(root: PathLike[str], name: str | None, cpu_model: str | None) -> Machine: ...
+    @staticmethod
+    def preset_names() -> list[str]: ...
+    @staticmethod
+    def preset_text(name: str) -> str | None: ...
+    def to_toml(self) -> str: ...
+    def to_json(self) -> str: ...
+
+class TraceError(ValueError): ...
+
+def convert_trace(
+    path: PathLike[str],
+    format: str,
+    to: PathLike[str],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[int, int, dict[str, int]]: ...
+
+class Table:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __len__(self) -> int: ...
+
+class Finding(TypedDict):
+    severity: str
+    code: str
+    cpu: int | None
+    count: int
+    message: str
+
+class TraceInfo(TypedDict):
+    format: str
+    clock: str
+    kernel_release: str
+    cpus: list[int]
+    begin_ns: int
+    end_ns: int
+    duration_s: float
+    lost_events: int
+    events: dict[str, int]
+    data_quality: list[Finding]
+
+class Trace:
+    def __init__(
+        self,
+        path: PathLike[str],
+        *,
+        keep_events: bool,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None: ...
+    def info(self) -> TraceInfo: ...
+    def events(self) -> Table: ...
+    def wakeup_latency(self, from_: str, by_comm: bool) -> Table: ...
+    def wakeup_latencies(self, from_: str) -> Table: ...
+    def tasks(self) -> Table: ...
+    def cpus(self) -> tuple[Table, Table]: ...
+    def idle(self, machine: Machine | None = None) -> tuple[Table, Table, Table]: ...
+    def timeline(
+        self, machine: Machine | None, from_: str, intervals_max: int
+    ) -> tuple[Table, Table, Table, int | None]: ...
+
+class ReplayError(ValueError): ...
+
+def idle_replay(
+    path: PathLike[str],
+    machine: Machine,
+    governors: list[str],
+    *,
+    tick_ns: int | None,
+    rows: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[dict[str, Any], Table | None]: ...
+def pelt_check(
+    path: PathLike[str],
+    machine: Machine | None,
+    *,
+    invariance: str | None,
+    rows: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[dict[str, Any], Table | None]: ...
+def governor_names() -> list[tuple[str, str]]: ...
+
+NICE_0_LOAD: int
+
+class Governor:
+    def __init__(
+        self,
+        name: str,
+        states: list[tuple[int, int, bool, bool]],
+        tick_ns: int,
+        capacity: int,
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    def select(
+        self,
+        sleep_length_ns: int,
+        delta_next_ns: int,
+        *,
+        now_ns: int,
+        latency_limit_ns: int | None,
+        tick_stopped: bool,
+        cpu_util: int,
+        nr_iowait: int,
+    ) -> tuple[int, bool]: ...
+    def reflect(
+        self,
+        state: int,
+        residency_ns: int,
+        *,
+        now_ns: int,
+        got_tick: bool,
+        poll_time_limit: bool,
+    ) -> None: ...
+    def reject(self) -> None: ...
+    def memory(self) -> list[tuple[str, int | None, int]]: ...
+
+class PeltSignal:
+    def __init__(self, now_ns: int) -> None: ...
+    def update(self, now_ns: int, *, running: bool, runnable: bool, weight: int) -> bool: ...
+    @property
+    def util_avg(self) -> int: ...
+    @property
+    def runnable_avg(self) -> int: ...
+    @property
+    def load_avg(self) -> int: ...
+    @property
+    def util_sum(self) -> int: ...
+    @property
+    def period_contrib(self) -> int: ...
+    @property
+    def last_update_time(self) -> int: ...

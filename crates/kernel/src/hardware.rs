@@ -1,8 +1,9 @@
 //! What the scheduler asks of the machine it runs on.
 
 use crate::fair::TaskId;
-use crate::fair::slow_path::GroupChoice;
 use schedlab_machine::CpuId;
+
+pub use crate::decision::{Decision, Occasion, WakeCandidate};
 
 /// A kernel path whose time the CPU that runs it pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,33 +86,6 @@ pub enum TracePoint {
     WakeIdleWithoutIpi {
         /// That CPU.
         target_cpu: CpuId,
-    },
-}
-
-/// One decision with what led to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Fork or exec placement.
-    Slow {
-        /// The task.
-        task: TaskId,
-        /// Every choice between groups, from the widest domain down.
-        choices: Vec<GroupChoice>,
-        /// The chosen CPU.
-        cpu: CpuId,
-    },
-    /// Wake-up placement.
-    Wake {
-        /// The task.
-        task: TaskId,
-        /// Where it slept.
-        prev_cpu: CpuId,
-        /// Where it was woken from.
-        waker_cpu: CpuId,
-        /// What `wake_affine()` answered, if asked.
-        affine: Option<CpuId>,
-        /// The chosen CPU.
-        cpu: CpuId,
     },
 }
 

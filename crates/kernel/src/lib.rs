@@ -3,6 +3,7 @@
 //! says, so the same code runs under a simulator, a replayed trace and a parity test.
 
 pub mod cpuidle;
+mod decision;
 pub mod fair;
 pub mod hardware;
 pub mod pelt;

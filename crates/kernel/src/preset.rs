@@ -236,6 +236,7 @@ impl Kernel {
             ("wake.idle_prev_is_target", wake.idle_prev_is_target.to_string()),
             ("wake.recent_used", kebab(&wake.recent_used)),
             ("wake.ttwu_queue", kebab(&self.ttwu_queue)),
+            ("balance.mode", kebab(&balance.mode)),
             ("balance.numa_imbalance", kebab(&balance.numa_imbalance)),
             ("balance.smt_groups", balance.smt_groups.to_string()),
             ("balance.boosted_util", balance.boosted_util.to_string()),

@@ -62,11 +62,16 @@ impl Energy {
     }
 }
 
+/// The deepest idle state of `cpu`; 0 if it has none.
+pub fn deepest(machine: &Machine, cpu: CpuId) -> u32 {
+    machine.idle_states(cpu).len().saturating_sub(1) as u32
+}
+
 impl EnergyMeter {
-    /// Every CPU in its shallowest idle state at time 0.
+    /// Every CPU in its deepest idle state at time 0.
     pub fn new(machine: &Machine) -> EnergyMeter {
         let mut meter = EnergyMeter {
-            cpus: vec![Activity::Idle(0); machine.cpu_count()],
+            cpus: machine.cpu_ids().map(|cpu| Activity::Idle(deepest(machine, cpu))).collect(),
             cores: vec![Rail::default(); machine.topology().cores().len()],
             packages: vec![Rail::default(); machine.topology().packages().len()],
             machine_uw: machine.uncore_power().machine_uw,

@@ -2,7 +2,7 @@
 //! that it causes run to completion on that CPU's clock. State that they change is visible to
 //! other CPUs from then on, so the order between CPUs is exact to the length of a kernel path.
 
-use crate::energy::{Activity, Energy, EnergyMeter};
+use crate::energy::{Activity, Energy, EnergyMeter, deepest};
 use crate::figures::{Figure, Figures};
 use crate::interpret::{Progress, Step};
 use crate::lines::Lines;
@@ -17,9 +17,11 @@ use schedlab_kernel::cpuidle::{
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::topology::Domains;
 use schedlab_kernel::hardware::Decision;
+use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::sched::{SchedConfig, Scheduler, TaskState, WakeFlags};
 use schedlab_machine::{CpuId, Machine};
-use schedlab_trace::{EventKind, Pid, StrId, Strings};
+use schedlab_trace::{EventKind, Pid, StrId, Strings, Task};
+use schedlab_workload::TASKS_MAX;
 use schedlab_workload::program::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -41,6 +43,20 @@ pub struct Settings {
     pub explain: bool,
 }
 
+impl Settings {
+    /// The variants and the idle governor of a kernel, sized for a machine.
+    pub fn new(kernel: &Kernel, machine: &Machine, duration_ns: u64, seed: u64) -> Settings {
+        Settings {
+            sched: kernel.config(machine.cpu_count()),
+            governor: kernel.governor,
+            duration_ns,
+            seed,
+            shuffle_ties: false,
+            explain: false,
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -50,6 +66,8 @@ pub enum Ending {
     TimeUp,
     /// Nothing can happen any more, though tasks live: each with what it waits for.
     Stuck(Vec<String>),
+    /// More tasks were created than are simulated: this many are too many.
+    TooManyTasks(u64),
 }
 
 /// Time of one CPU.
@@ -101,6 +119,8 @@ pub struct Outcome<O> {
     pub energy: Energy,
     /// Explained decisions: time, CPU, decision.
     pub decisions: Vec<(u64, CpuId, Decision)>,
+    /// The tasks as events name them.
+    pub task_names: Vec<Task>,
     /// Names that events refer to.
     pub strings: Strings,
     /// What took the events.
@@ -157,7 +177,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 .collect();
             let capacity = u64::from(machine.capacity(cpu));
             Cpu {
-                doing: Doing::Idle { since_ns: 0, state: 0 },
+                // The machine idled for long before the run.
+                doing: Doing::Idle { since_ns: 0, state: deepest(machine, cpu) },
                 busy_until_ns: 0,
                 done_ns: NEVER,
                 tick_ns: NEVER,
@@ -211,6 +232,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         };
         for cpu in machine.cpu_ids() {
             engine.sched.stop_tick(cpu);
+            engine.note_idle_state(cpu, deepest(machine, cpu));
         }
         for spawn in &workload.spawns {
             let birth_cpu = CpuId(spawn.birth_cpu % cpu_count as u32);
@@ -225,24 +247,38 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// Runs until the time is up or nothing is left to do.
     pub fn run(mut self, duration_ns: u64) -> Outcome<O> {
-        let ending = loop {
+        loop {
+            if let Some(ending) = self.advance(duration_ns, u32::MAX) {
+                return self.finish(ending, duration_ns);
+            }
+        }
+    }
+
+    /// Handles at most `events_max` events, and tells how the run ended if it did; between two
+    /// calls a caller may look at the time or give up.
+    pub fn advance(&mut self, duration_ns: u64, events_max: u32) -> Option<Ending> {
+        for _ in 0..events_max {
             if self.live == 0 || self.stopped {
-                break Ending::Finished;
+                return Some(Ending::Finished);
+            }
+            if self.progress.len() as u64 > TASKS_MAX {
+                return Some(Ending::TooManyTasks(self.progress.len() as u64));
             }
             let (cpu, time_ns) = self.platform.queue.earliest();
             if time_ns == NEVER || self.is_stuck() {
-                break Ending::Stuck(self.who_waits());
+                return Some(Ending::Stuck(self.who_waits()));
             }
             if time_ns >= duration_ns {
-                break Ending::TimeUp;
+                return Some(Ending::TimeUp);
             }
             self.handle(CpuId(cpu as u32), time_ns);
-        };
-        let end_ns = match ending {
-            Ending::TimeUp => duration_ns,
-            _ => self.platform.clock_ns,
-        };
-        self.finish(ending, end_ns)
+        }
+        None
+    }
+
+    /// Virtual time so far, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.platform.clock_ns
     }
 
     /// Only ticks are left, and nobody to be woken by them.
@@ -273,6 +309,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         let index = cpu.index();
         self.platform.queue.set(index, NEVER);
         self.platform.clock_ns = time_ns;
+        if O::ACTIVE {
+            self.platform.observer.horizon(time_ns);
+        }
         match self.platform.cpus[index].doing {
             Doing::Idle { since_ns, state } => self.leave_idle(cpu, since_ns, state),
             Doing::Computing { .. } => {
@@ -309,9 +348,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
             self.platform.clock_ns += hardware_state.exit_latency_ns;
         }
-        if self.platform.cpus[index].running != Pid::IDLE || now_ns > 0 {
-            self.platform.emit(cpu, EventKind::IdleExit { cpu });
-        }
+        self.sched.set_idle_state(cpu, None);
+        self.platform.emit(cpu, EventKind::IdleExit { cpu });
         self.platform.clock_ns += machine.path_costs().idle_exit_ns;
         let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
         self.platform.cpus[index].got_tick = tick_due;
@@ -455,11 +493,23 @@ impl<'a, O: Observer> Engine<'a, O> {
             _ => NEVER,
         };
         self.idle_cpus += 1;
-        self.platform.emit(cpu, EventKind::IdleEnter { cpu, state: choice as u32 });
+        self.note_idle_state(cpu, choice as u32);
         self.platform.set_activity(cpu, Activity::Idle(choice as u32));
     }
 
-    fn finish(mut self, ending: Ending, end_ns: u64) -> Outcome<O> {
+    fn note_idle_state(&mut self, cpu: CpuId, state: u32) {
+        let hardware_state = self.platform.machine.idle_states(cpu).get(state as usize);
+        let latency_us = hardware_state.map(|s| (s.governor_exit_latency_ns / 1000) as u32);
+        self.sched.set_idle_state(cpu, latency_us);
+        self.platform.emit(cpu, EventKind::IdleEnter { cpu, state });
+    }
+
+    /// What a run yields that ended as [`Engine::advance`] told, with the same `duration_ns`.
+    pub fn finish(mut self, ending: Ending, duration_ns: u64) -> Outcome<O> {
+        let end_ns = match ending {
+            Ending::TimeUp => duration_ns,
+            _ => self.platform.clock_ns,
+        };
         let figures = self.figures.finish(&self.workload.metrics, end_ns);
         let cpus = self.platform.cpus.iter_mut().map(|cpu| {
             if let Some(since_ns) = cpu.busy_since_ns {
@@ -491,6 +541,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             figures,
             cpus,
             tasks: tasks.collect(),
+            task_names: crate::record::task_names(&self.platform.comms),
             energy: self.platform.energy.read(end_ns),
             decisions: self.platform.decisions.take().unwrap_or_default(),
             strings: self.strings,

@@ -12,11 +12,16 @@ mod observe;
 mod platform;
 mod queue;
 mod random;
+mod record;
+mod simulate;
 mod sync;
 
 pub use energy::Energy;
 pub use engine::{CpuTimes, Ending, Engine, Outcome, Settings, TaskSummary};
 pub use figures::Figure;
 pub use histogram::Histogram;
-pub use observe::{Nothing, Observer};
+pub use observe::{InOrder, Nothing, Observer};
+pub use platform::FIRST_PID;
 pub use random::Pcg;
+pub use record::RecordedTrace;
+pub use simulate::{DURATION_MAX_NS, SimError, check, simulate};

@@ -10,6 +10,60 @@ pub trait Observer {
     const ACTIVE: bool;
     /// One event.
     fn event(&mut self, event: &Event);
+    /// No event before this time follows.
+    fn horizon(&mut self, time_ns: u64) {
+        let _ = time_ns;
+    }
+}
+
+/// Hands events on in the order of a trace while the run goes on: by time, then by CPU, then as
+/// they happened. What it keeps is as long as the kernel paths that overlap.
+#[derive(Debug)]
+pub struct InOrder<F> {
+    take: F,
+    waiting: Vec<Event>,
+    horizon_ns: u64,
+}
+
+/// Events that gather before they are put in order.
+const GATHER: usize = 1024;
+
+impl<F: FnMut(&Event)> InOrder<F> {
+    /// Hands events to `take`.
+    pub fn new(take: F) -> InOrder<F> {
+        InOrder { take, waiting: Vec::with_capacity(2 * GATHER), horizon_ns: 0 }
+    }
+
+    /// Hands the last events on and gives back what took them.
+    pub fn finish(mut self) -> F {
+        self.hand_on(u64::MAX);
+        self.take
+    }
+
+    fn hand_on(&mut self, until_ns: u64) {
+        self.waiting.sort_by_key(|event| (event.timestamp_ns, event.cpu));
+        let ready = self.waiting.partition_point(|event| event.timestamp_ns < until_ns);
+        for event in self.waiting.drain(..ready) {
+            (self.take)(&event);
+        }
+    }
+}
+
+impl<F: FnMut(&Event)> Observer for InOrder<F> {
+    const ACTIVE: bool = true;
+
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.waiting.push(*event);
+        if self.waiting.len() >= GATHER && self.waiting.len().is_multiple_of(GATHER) {
+            self.hand_on(self.horizon_ns);
+        }
+    }
+
+    #[inline]
+    fn horizon(&mut self, time_ns: u64) {
+        self.horizon_ns = time_ns;
+    }
 }
 
 /// Keeps nothing.

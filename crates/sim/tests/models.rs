@@ -129,8 +129,8 @@ fn ebizzy_counts_records_of_all_cpus() {
     assert_eq!(outcome.tasks.len(), 17);
     let most = 8.0 * 1e9 / 37_500.0;
     let records = figure(&outcome, "records/s");
-    // At least as many as one CPU carries out alone.
-    assert!(records <= most * 1.01 && records > most / 8.0, "{records} of {most}");
+    // Four cores, and a little more by their second threads.
+    assert!(records <= most * 1.01 && records > most / 2.0, "{records} of {most}");
     assert!(outcome.tasks.iter().all(|task| task.runtime_ns > 0));
 }
 

@@ -17,6 +17,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BalanceRules {
+    /// What balancing may do.
+    #[serde(default)]
+    pub mode: BalanceMode,
     /// Which imbalance between nodes may stay.
     pub numa_imbalance: NumaImbalance,
     /// Cores with several busy threads are a kind of group of their own, and groups are compared
@@ -37,6 +40,7 @@ pub struct BalanceRules {
 impl BalanceRules {
     /// 6.12.117.
     pub const V6_12: BalanceRules = BalanceRules {
+        mode: BalanceMode::Full,
         numa_imbalance: NumaImbalance::ImbNumaNr,
         smt_groups: true,
         boosted_util: true,
@@ -44,6 +48,18 @@ impl BalanceRules {
         newidle_needs_idle_time: false,
         newidle_random: true,
     };
+}
+
+/// What balancing may do. No kernel has such a switch: it serves to study placement alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BalanceMode {
+    /// Move no task. Averages of idle CPUs still age as balancing ages them, since placement
+    /// reads them.
+    None,
+    /// All that the kernel does.
+    #[default]
+    Full,
 }
 
 /// Which imbalance between nodes may stay.

@@ -60,6 +60,44 @@ pub struct Candidate {
     pub stats: GroupStats,
 }
 
+/// What decided between the local group and the idlest of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupRule {
+    /// There is no other group that the task may use.
+    NoOther,
+    /// The task may not use the local group.
+    LocalForbidden,
+    /// The groups are of different types.
+    Type,
+    /// The average load, beyond what may stay.
+    Load,
+    /// The capacity of the biggest CPU.
+    Capacity,
+    /// The node that NUMA balancing prefers for the task.
+    PreferredNode,
+    /// The imbalance that may stay on a node.
+    NumaAllowance,
+    /// The number of idle CPUs.
+    IdleCpus,
+    /// Groups of this type are left alone.
+    Stays,
+}
+
+/// What decided between the CPUs of the chosen group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuRule {
+    /// It has but one CPU.
+    Only,
+    /// It runs nothing but `SCHED_IDLE` tasks.
+    IdlePolicy,
+    /// The smallest exit latency of all idle ones.
+    ExitLatency,
+    /// Equal latencies: it became idle last.
+    LatestIdle,
+    /// None is idle: the least load.
+    Load,
+}
+
 /// One choice between groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupChoice {
@@ -69,6 +107,12 @@ pub struct GroupChoice {
     pub from: CpuId,
     /// First CPU of the chosen group; `None`: stay in the local one.
     pub chosen: Option<CpuId>,
+    /// What decided whether to leave the local group.
+    pub rule: GroupRule,
+    /// What decided between the others, if the idlest of them had equals in idle CPUs.
+    pub tie: Option<IdlestTie>,
+    /// The CPU of the chosen group, and what decided for it.
+    pub picked: Option<(CpuId, CpuRule)>,
     /// The groups in the order in which they were weighed.
     pub candidates: Vec<Candidate>,
 }
@@ -124,8 +168,11 @@ impl SlowPath<'_> {
                 continue;
             }
             let group = self.find_group(at, membership, task, cpu, log.as_deref_mut());
-            let next = group.map(|group| self.find_cpu_in(group, task, cpu));
-            match next {
+            let picked = group.map(|group| self.find_cpu_in(group, task, cpu));
+            if let Some(choice) = log.as_deref_mut().and_then(|log| log.last_mut()) {
+                choice.picked = picked;
+            }
+            match picked.map(|(next, _)| next) {
                 Some(next) if next != cpu => {
                     cpu = next;
                     level = self.highest_below(cpu, domain.weight, flag);
@@ -181,12 +228,12 @@ impl SlowPath<'_> {
                 idlest = Some((group, stats));
             }
         }
-        let chosen = match (local, idlest) {
-            (_, None) => None,
-            (None, Some((group, _))) => Some(group),
+        let (chosen, rule) = match (local, idlest) {
+            (_, None) => (None, GroupRule::NoOther),
+            (None, Some((group, _))) => (Some(group), GroupRule::LocalForbidden),
             (Some(local), Some(idlest)) => {
-                let leave = self.should_leave(domain, task, this_cpu, local, idlest);
-                leave.then_some(idlest.0)
+                let (leave, rule) = self.should_leave(domain, task, this_cpu, local, idlest);
+                (leave.then_some(idlest.0), rule)
             }
         };
         if let (Some(log), Some(candidates)) = (log, candidates) {
@@ -194,10 +241,24 @@ impl SlowPath<'_> {
                 level: level as u32,
                 from: this_cpu,
                 chosen: chosen.and_then(|group| group.span.first()),
+                rule,
+                tie: idlest.and_then(|(_, idlest)| self.tie_among(&candidates, &idlest)),
+                picked: None,
                 candidates,
             });
         }
         chosen
+    }
+
+    /// The rule that decided between groups with equally many idle CPUs, if there were any.
+    fn tie_among(&self, candidates: &[Candidate], idlest: &GroupStats) -> Option<IdlestTie> {
+        let equals = candidates.iter().filter(|other| {
+            !other.local
+                && other.stats.group_type == GroupType::HasSpare
+                && idlest.group_type == GroupType::HasSpare
+                && other.stats.idle_cpus == idlest.idle_cpus
+        });
+        (equals.count() > 1).then_some(self.rules.idlest_tie)
     }
 
     /// `update_sg_wakeup_stats()`: the group as it would be without the task.
@@ -263,7 +324,7 @@ impl SlowPath<'_> {
         }
     }
 
-    /// Whether the idlest group is enough idler than the local one.
+    /// Whether the idlest group is enough idler than the local one, and what decided that.
     fn should_leave(
         &self,
         domain: &Domain,
@@ -271,9 +332,9 @@ impl SlowPath<'_> {
         this_cpu: CpuId,
         (local_group, local): (&Group, GroupStats),
         (idlest_group, idlest): (&Group, GroupStats),
-    ) -> bool {
+    ) -> (bool, GroupRule) {
         if local.group_type != idlest.group_type {
-            return local.group_type > idlest.group_type;
+            return (local.group_type > idlest.group_type, GroupRule::Type);
         }
         let numa = domain.flags.has(DomainFlags::NUMA);
         match local.group_type {
@@ -282,26 +343,32 @@ impl SlowPath<'_> {
                 let allowed = 1024 * (pct - 100) / 100;
                 // Remote memory makes an idle remote CPU look better than it is.
                 let far = numa && idlest.avg_load + allowed >= local.avg_load;
-                !far && idlest.avg_load < local.avg_load + allowed
-                    && 100 * local.avg_load > pct * idlest.avg_load
+                let leaves = !far
+                    && idlest.avg_load < local.avg_load + allowed
+                    && 100 * local.avg_load > pct * idlest.avg_load;
+                (leaves, GroupRule::Load)
             }
-            GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => false,
-            GroupType::MisfitTask => local_group.max_capacity < idlest_group.max_capacity,
+            GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => {
+                (false, GroupRule::Stays)
+            }
+            GroupType::MisfitTask => {
+                (local_group.max_capacity < idlest_group.max_capacity, GroupRule::Capacity)
+            }
             GroupType::HasSpare => {
                 if numa {
                     if task.numa_preferred_node == Some(self.domains.node(this_cpu)) {
-                        return false;
+                        return (false, GroupRule::PreferredNode);
                     }
                     let idlest_node = idlest_group.span.first().map(|cpu| self.domains.node(cpu));
                     if task.numa_preferred_node.is_some() && idlest_node == task.numa_preferred_node
                     {
-                        return true;
+                        return (true, GroupRule::PreferredNode);
                     }
                     if self.stays_on_node(domain, task, local_group, &local, &idlest) {
-                        return false;
+                        return (false, GroupRule::NumaAllowance);
                     }
                 }
-                local.idle_cpus < idlest.idle_cpus
+                (local.idle_cpus < idlest.idle_cpus, GroupRule::IdleCpus)
             }
         }
     }
@@ -330,11 +397,11 @@ impl SlowPath<'_> {
     /// The idlest CPU of a group: the one that wakes fastest, then the one that went idle last,
     /// because its cache is warmest; without an idle one the least loaded
     /// (`sched_balance_find_dst_group_cpu()`).
-    fn find_cpu_in(&self, group: &Group, task: &TaskView<'_>, this_cpu: CpuId) -> CpuId {
+    fn find_cpu_in(&self, group: &Group, task: &TaskView<'_>, this_cpu: CpuId) -> (CpuId, CpuRule) {
         if group.weight == 1 {
-            return group.span.first().unwrap_or(this_cpu);
+            return (group.span.first().unwrap_or(this_cpu), CpuRule::Only);
         }
-        let mut shallowest: Option<CpuId> = None;
+        let mut shallowest: Option<(CpuId, CpuRule)> = None;
         let mut exit_latency_us = u32::MAX;
         let mut idle_stamp_ns = 0;
         let mut least_loaded = this_cpu;
@@ -342,7 +409,7 @@ impl SlowPath<'_> {
         for cpu in (group.span & *task.allowed).iter() {
             let state = &self.cpus[cpu.index()];
             if state.runs_only_idle_policy() {
-                return cpu;
+                return (cpu, CpuRule::IdlePolicy);
             }
             if state.is_idle() {
                 let same_depth =
@@ -352,16 +419,16 @@ impl SlowPath<'_> {
                 {
                     exit_latency_us = latency;
                     idle_stamp_ns = state.idle_stamp_ns;
-                    shallowest = Some(cpu);
+                    shallowest = Some((cpu, CpuRule::ExitLatency));
                 } else if same_depth && state.idle_stamp_ns > idle_stamp_ns {
                     idle_stamp_ns = state.idle_stamp_ns;
-                    shallowest = Some(cpu);
+                    shallowest = Some((cpu, CpuRule::LatestIdle));
                 }
             } else if shallowest.is_none() && state.load < least_load {
                 least_load = state.load;
                 least_loaded = cpu;
             }
         }
-        shallowest.unwrap_or(least_loaded)
+        shallowest.unwrap_or((least_loaded, CpuRule::Load))
     }
 }

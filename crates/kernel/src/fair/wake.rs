@@ -88,6 +88,33 @@ pub struct Waker {
     pub avg_scan_cost_ns: u64,
 }
 
+/// Which step of the search decided where a task wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeRule {
+    /// The waker insists on its own CPU (`WF_CURRENT_CPU`).
+    WakersCpu,
+    /// The target that [`WakePath::affine`] chose, or the previous CPU, is free.
+    TargetFree,
+    /// The previous CPU is free and shares the target's cache.
+    PreviousFree,
+    /// A bound kernel thread hands its CPU over.
+    KernelThreadHandsOver,
+    /// The recently used CPU is free and shares the target's cache.
+    RecentlyUsed,
+    /// CPUs differ in capacity: the first free one on which the task fits, else the best one.
+    Capacity,
+    /// A free thread of the core where it last ran, or of the target's core.
+    SameCore,
+    /// A core of the cache is entirely idle.
+    IdleCore,
+    /// A CPU of the cache is free.
+    FreeCpu,
+    /// The search found nothing, so a free CPU outside the target's cluster is good enough.
+    OtherCluster,
+    /// Nothing is free: the task queues at the target.
+    NothingFree,
+}
+
 /// What a wake-up changes or used, beyond the CPU it chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeChoice {
@@ -99,6 +126,8 @@ pub struct WakeChoice {
     pub cleared_idle_cores: Option<CpuId>,
     /// CPUs at which a search within its time ([`IdleSearch::Prop`]) looked.
     pub looked_at: Option<u32>,
+    /// The step that decided.
+    pub rule: WakeRule,
 }
 
 /// The wake path over a machine's state.
@@ -198,8 +227,9 @@ impl WakePath<'_> {
         this_load < prev_load + i64::from(waker.sync)
     }
 
-    /// An idle CPU that shares `target`'s cache, or `target` (`select_idle_sibling()`).
-    /// `recent_used_cpu` is the task's and becomes its previous CPU unless the search ends early.
+    /// An idle CPU that shares `target`'s cache, or `target` (`select_idle_sibling()`), and the
+    /// step that found it. `recent_used_cpu` is the task's and becomes its previous CPU unless the
+    /// search ends early.
     pub fn select_idle_sibling(
         &mut self,
         task: &TaskView<'_>,
@@ -207,10 +237,10 @@ impl WakePath<'_> {
         target: CpuId,
         recent_used_cpu: &mut CpuId,
         cleared: &mut Option<CpuId>,
-    ) -> CpuId {
+    ) -> (CpuId, WakeRule) {
         let prev = task.cpu;
         if self.available(target) && self.fits(task, target) {
-            return target;
+            return (target, WakeRule::TargetFree);
         }
         let mut fallback = None;
         if prev != target
@@ -219,7 +249,7 @@ impl WakePath<'_> {
             && self.fits(task, prev)
         {
             if self.near(prev, target) {
-                return prev;
+                return (prev, WakeRule::PreviousFree);
             }
             fallback = Some(prev);
         }
@@ -230,7 +260,7 @@ impl WakePath<'_> {
             && self.state(waker.cpu).nr_running <= 1
             && self.fits(task, prev)
         {
-            return prev;
+            return (prev, WakeRule::KernelThreadHandsOver);
         }
         let recent = std::mem::replace(recent_used_cpu, prev);
         if recent != prev
@@ -241,16 +271,17 @@ impl WakePath<'_> {
             && self.fits(task, recent)
         {
             if self.near(recent, target) {
-                return recent;
+                return (recent, WakeRule::RecentlyUsed);
             }
             fallback = fallback.or(Some(recent));
         }
         if self.domains.asym_cpucapacity_active()
             && let Some(domain) = self.domains.asym_cpucapacity(target)
         {
-            return self.select_idle_capacity(task, domain, target).unwrap_or(target);
+            let found = self.select_idle_capacity(task, domain, target);
+            return found.map_or((target, WakeRule::NothingFree), |cpu| (cpu, WakeRule::Capacity));
         }
-        let Some(llc) = self.domains.llc(target) else { return target };
+        let Some(llc) = self.domains.llc(target) else { return (target, WakeRule::NothingFree) };
         let mut has_idle_core = false;
         if self.domains.smt_active() {
             has_idle_core = self.shared(target).has_idle_cores;
@@ -258,12 +289,12 @@ impl WakePath<'_> {
                 && self.domains.share_cache(prev, target)
                 && let Some(sibling) = self.select_idle_thread(task, llc, prev)
             {
-                return sibling;
+                return (sibling, WakeRule::SameCore);
             }
         }
         self.select_idle_cpu(task, llc, has_idle_core, target, cleared)
-            .or(fallback)
-            .unwrap_or(target)
+            .or(fallback.map(|cpu| (cpu, WakeRule::OtherCluster)))
+            .unwrap_or((target, WakeRule::NothingFree))
     }
 
     pub(super) fn shared(&self, cpu: CpuId) -> &LlcShared {
@@ -304,7 +335,7 @@ impl WakePath<'_> {
         has_idle_core: bool,
         target: CpuId,
         cleared: &mut Option<CpuId>,
-    ) -> Option<CpuId> {
+    ) -> Option<(CpuId, WakeRule)> {
         let mut cpus = self.domains.get(llc).span & *task.allowed;
         // A cache that is busy enough to allow no look is unlikely to have anything idle.
         let mut looks = self.shared(target).nr_idle_scan.wrapping_add(1);
@@ -323,7 +354,7 @@ impl WakePath<'_> {
                 }
                 if has_idle_core {
                     if self.core_is_idle(cpu, &mut cpus, &mut idle_cpu) {
-                        return Some(cpu);
+                        return Some((cpu, WakeRule::IdleCore));
                     }
                 } else {
                     looks -= 1;
@@ -331,7 +362,7 @@ impl WakePath<'_> {
                         return None;
                     }
                     if self.available(cpu) {
-                        return Some(cpu);
+                        return Some((cpu, WakeRule::FreeCpu));
                     }
                 }
             }
@@ -341,7 +372,7 @@ impl WakePath<'_> {
         while let Some(cpu) = round.step(&cpus) {
             if has_idle_core {
                 if self.core_is_idle(cpu, &mut cpus, &mut idle_cpu) {
-                    return Some(cpu);
+                    return Some((cpu, WakeRule::IdleCore));
                 }
             } else {
                 looks -= 1;
@@ -349,7 +380,7 @@ impl WakePath<'_> {
                     return None;
                 }
                 if self.available(cpu) {
-                    return Some(cpu);
+                    return Some((cpu, WakeRule::FreeCpu));
                 }
             }
         }
@@ -358,7 +389,7 @@ impl WakePath<'_> {
             self.llcs[llc_id.index()].has_idle_cores = false;
             *cleared = Some(llc_id);
         }
-        idle_cpu
+        idle_cpu.map(|cpu| (cpu, WakeRule::FreeCpu))
     }
 
     /// True if every thread of the core is idle. A busy core leaves the search, and its first free
@@ -431,8 +462,13 @@ pub fn select_on_wake(
     recent_used_cpu: &mut CpuId,
 ) -> WakeChoice {
     let here_allowed = task.allowed.contains(waker.cpu);
-    let mut choice =
-        WakeChoice { cpu: task.cpu, affine: None, cleared_idle_cores: None, looked_at: None };
+    let mut choice = WakeChoice {
+        cpu: task.cpu,
+        affine: None,
+        cleared_idle_cores: None,
+        looked_at: None,
+        rule: WakeRule::WakersCpu,
+    };
     if waker.current_cpu && here_allowed {
         choice.cpu = waker.cpu;
         return choice;
@@ -458,7 +494,8 @@ pub fn select_on_wake(
         }
         IdleSearch::Util => {
             let cleared = &mut choice.cleared_idle_cores;
-            choice.cpu = path.select_idle_sibling(task, waker, target, recent_used_cpu, cleared);
+            (choice.cpu, choice.rule) =
+                path.select_idle_sibling(task, waker, target, recent_used_cpu, cleared);
         }
     }
     choice

@@ -6,7 +6,7 @@
 
 use super::topology::Membership;
 use super::view::TaskView;
-use super::wake::{Round, WakeChoice, WakePath, Waker};
+use super::wake::{Round, WakeChoice, WakePath, WakeRule, Waker};
 use schedlab_machine::CpuId;
 
 /// A search looks at this many CPUs at least.
@@ -22,7 +22,7 @@ impl WakePath<'_> {
         recent_used_cpu: &mut CpuId,
         choice: &mut WakeChoice,
     ) {
-        choice.cpu = self.search_prop(task, waker, target, recent_used_cpu, choice);
+        (choice.cpu, choice.rule) = self.search_prop(task, waker, target, recent_used_cpu, choice);
     }
 
     fn search_prop(
@@ -32,21 +32,22 @@ impl WakePath<'_> {
         target: CpuId,
         recent_used_cpu: &mut CpuId,
         choice: &mut WakeChoice,
-    ) -> CpuId {
+    ) -> (CpuId, WakeRule) {
         let prev = task.cpu;
         if self.domains.asym_cpucapacity_active()
             && let Some(domain) = self.domains.asym_cpucapacity(target)
         {
-            return self.select_idle_capacity(task, domain, target).unwrap_or(target);
+            let found = self.select_idle_capacity(task, domain, target);
+            return found.map_or((target, WakeRule::NothingFree), |cpu| (cpu, WakeRule::Capacity));
         }
         if self.available(target) {
-            return target;
+            return (target, WakeRule::TargetFree);
         }
         if prev != target && self.domains.share_cache(prev, target) && self.available(prev) {
-            return prev;
+            return (prev, WakeRule::PreviousFree);
         }
         if waker.per_cpu_kthread && prev == waker.cpu && self.state(waker.cpu).nr_running <= 1 {
-            return prev;
+            return (prev, WakeRule::KernelThreadHandsOver);
         }
         let recent = *recent_used_cpu;
         if recent != prev
@@ -56,13 +57,17 @@ impl WakePath<'_> {
             && task.allowed.contains(recent)
         {
             *recent_used_cpu = prev;
-            return recent;
+            return (recent, WakeRule::RecentlyUsed);
         }
-        let Some(llc) = self.domains.llc(target) else { return target };
-        self.idle_core_prop(task, llc, target, choice)
-            .or_else(|| self.idle_cpu_prop(task, llc, waker, target, choice))
-            .or_else(|| self.idle_thread_prop(task, target))
-            .unwrap_or(target)
+        let Some(llc) = self.domains.llc(target) else { return (target, WakeRule::NothingFree) };
+        if let Some(core) = self.idle_core_prop(task, llc, target, choice) {
+            return (core, WakeRule::IdleCore);
+        }
+        if let Some(cpu) = self.idle_cpu_prop(task, llc, waker, target, choice) {
+            return (cpu, WakeRule::FreeCpu);
+        }
+        let thread = self.idle_thread_prop(task, target);
+        thread.map_or((target, WakeRule::NothingFree), |cpu| (cpu, WakeRule::SameCore))
     }
 
     /// A core all of whose threads idle (`select_idle_core()`).

@@ -116,6 +116,9 @@ impl Scheduler {
             domains,
         };
         scheduler.start_balancing();
+        for index in 0..cpu_count {
+            scheduler.publish(cpu(index));
+        }
         scheduler
     }
 
@@ -132,6 +135,12 @@ impl Scheduler {
     /// The run queues as other CPUs see them.
     pub fn cpus(&self) -> &[CpuState] {
         &self.cpus
+    }
+
+    /// Notes the idle state that `cpu` enters, by its exit latency, or that it leaves it
+    /// (`sched_idle_set_state()`). Fork placement prefers shallow ones.
+    pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_us: Option<u32>) {
+        self.cpus[cpu.index()].idle_exit_latency_us = exit_latency_us;
     }
 
     /// A run queue.

@@ -53,7 +53,9 @@ impl Scheduler {
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
         let prev = rq.curr;
-        if next == prev {
+        // After the stopper thread, the idle task is a change although no fair task ran before.
+        let stopper_ran = std::mem::take(&mut rq.stopper_ran);
+        if next == prev && !stopper_ran {
             rq.fair.clear_resched();
             self.publish(cpu);
             return next;
@@ -73,7 +75,10 @@ impl Scheduler {
         let rq = &mut self.rqs[cpu.index()];
         rq.fair.switch_to(&mut self.entities, next, now_ns);
         rq.curr = next;
-        self.trace_switch(cpu, prev, next, hardware);
+        // The trace shows the stopper thread as the idle task.
+        if next != prev {
+            self.trace_switch(cpu, prev, next, hardware);
+        }
         if next.is_none() {
             self.enter_idle(cpu);
         }
@@ -116,7 +121,6 @@ impl Scheduler {
         let rq = &mut self.rqs[cpu.index()];
         let none = crate::pelt::Avg::default();
         rq.clock.enter_idle(&rq.avg, &none, &none);
-        rq.idle_stamp_ns = rq.clock.clock;
         self.publish(cpu);
         if !self.domains.smt_active() {
             return;
@@ -141,6 +145,7 @@ impl Scheduler {
         let rq = &mut self.rqs[cpu.index()];
         rq.fair.put_prev(&mut self.entities, rq.clock.clock_task);
         rq.curr = None;
+        rq.stopper_ran = true;
         rq.need_resched = true;
         hardware.charge(cpu, Path::ContextSwitch);
         let point =

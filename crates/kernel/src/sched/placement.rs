@@ -11,7 +11,7 @@ use crate::fair::topology::DomainFlags;
 use crate::fair::view::{Clamps, TaskView};
 use crate::fair::wake::{RecentUsed, WakePath, Waker, select_on_wake};
 use crate::fair::weight::LoadWeight;
-use crate::hardware::{Decision, Hardware, Path, TracePoint};
+use crate::hardware::{Decision, Hardware, Occasion, Path, TracePoint, WakeCandidate};
 use crate::pelt::Avg;
 use schedlab_machine::{CpuId, CpuSet};
 
@@ -83,9 +83,13 @@ impl Scheduler {
         &self,
         id: TaskId,
         this_cpu: CpuId,
-        flag: DomainFlags,
+        occasion: Occasion,
         hardware: &mut impl Hardware,
     ) -> CpuId {
+        let flag = match occasion {
+            Occasion::Fork => DomainFlags::BALANCE_FORK,
+            Occasion::Exec => DomainFlags::BALANCE_EXEC,
+        };
         let allowed = self.allowed(id);
         let path =
             SlowPath { domains: &self.domains, cpus: &self.cpus, rules: self.config.slow_path };
@@ -93,7 +97,10 @@ impl Scheduler {
         let mut choices = hardware.explains().then(Vec::new);
         let cpu = path.select(&view, this_cpu, flag, choices.as_mut());
         if let Some(choices) = choices {
-            hardware.explain(this_cpu, Decision::Slow { task: id, choices, cpu });
+            let from_cpu = this_cpu;
+            let cpu = Self::within(allowed, cpu);
+            let decision = Decision::Slow { task: id, occasion, from_cpu, choices, cpu };
+            hardware.explain(this_cpu, decision);
         }
         Self::within(allowed, cpu)
     }
@@ -106,7 +113,7 @@ impl Scheduler {
     /// A new task's first wake-up, by the current task of `parent_cpu` (`wake_up_new_task()`).
     pub fn wake_new(&mut self, id: TaskId, parent_cpu: CpuId, hardware: &mut impl Hardware) {
         hardware.charge(parent_cpu, Path::Wakeup);
-        let cpu = self.select_slow(id, parent_cpu, DomainFlags::BALANCE_FORK, hardware);
+        let cpu = self.select_slow(id, parent_cpu, Occasion::Fork, hardware);
         let task = &mut self.tasks[id.index()];
         task.state = TaskState::Runnable;
         task.recent_used_cpu = task.cpu;
@@ -214,12 +221,21 @@ impl Scheduler {
             update_avg(&mut self.rqs[waker_cpu.index()].avg_scan_cost_ns, scan_ns);
         }
         if hardware.explains() {
+            let cpu = Self::within(&allowed, choice.cpu);
+            let mut candidates: Vec<WakeCandidate> = Vec::new();
+            for cpu in [waker_cpu, task.cpu, task.recent_used_cpu, cpu] {
+                if candidates.iter().all(|candidate| candidate.cpu != cpu) {
+                    candidates.push(WakeCandidate { cpu, state: self.cpus[cpu.index()] });
+                }
+            }
             let decision = Decision::Wake {
                 task: id,
                 prev_cpu: task.cpu,
                 waker_cpu,
                 affine: choice.affine,
-                cpu: choice.cpu,
+                candidates,
+                rule: choice.rule,
+                cpu,
             };
             hardware.explain(waker_cpu, decision);
         }
@@ -336,7 +352,7 @@ impl Scheduler {
     /// (`sched_exec()`). Returns where it is now.
     pub fn exec(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> CpuId {
         let Some(id) = self.rqs[cpu.index()].curr else { return cpu };
-        let to_cpu = self.select_slow(id, cpu, DomainFlags::BALANCE_EXEC, hardware);
+        let to_cpu = self.select_slow(id, cpu, Occasion::Exec, hardware);
         if to_cpu != cpu {
             // The stopper thread of this CPU preempts the task and moves it while it waits.
             self.preempt_for_stopper(cpu, id, hardware);

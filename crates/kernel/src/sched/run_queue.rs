@@ -23,6 +23,8 @@ pub struct RunQueue {
     pub util_est: u64,
     pub(super) curr: Option<TaskId>,
     pub(super) need_resched: bool,
+    /// The stopper thread has the CPU.
+    pub(super) stopper_ran: bool,
     /// What tasks that left while asleep still contribute.
     pub(super) removed: Removed,
     /// Wake-ups that other CPUs left here.
@@ -73,9 +75,11 @@ impl RunQueue {
             util_est: 0,
             curr: None,
             need_resched: false,
+            stopper_ran: false,
             removed: Removed::default(),
             wake_list: Vec::new(),
-            idle_stamp_ns: now_ns,
+            // The machine idled before the run; 0 would say that the CPU is not idle.
+            idle_stamp_ns: now_ns.max(1),
             avg_idle_ns: 2 * MIGRATION_COST_NS,
             max_idle_balance_cost_ns: MIGRATION_COST_NS,
             avg_scan_cost_ns: 0,
@@ -122,14 +126,15 @@ impl Scheduler {
         let irq_ns = hardware.take_irq_ns(cpu);
         let frequency = hardware.frequency_capacity(cpu);
         let capacity = self.cpus[cpu.index()].capacity_orig;
-        rq.clock.advance(delta_ns, irq_ns, rq.curr.is_none(), frequency, capacity);
+        let idle = rq.curr.is_none() && !rq.stopper_ran;
+        rq.clock.advance(delta_ns, irq_ns, idle, frequency, capacity);
     }
 
     /// Copies to the shared view what other CPUs read of this queue.
     pub(super) fn publish(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu.index()];
         let state = &mut self.cpus[cpu.index()];
-        state.curr_is_idle = rq.curr.is_none();
+        state.curr_is_idle = rq.curr.is_none() && !rq.stopper_ran;
         state.ttwu_pending = !rq.wake_list.is_empty();
         state.nr_running = rq.fair.nr_running();
         state.h_nr_queued = rq.fair.nr_running();

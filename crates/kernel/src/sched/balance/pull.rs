@@ -4,7 +4,7 @@
 use super::super::Scheduler;
 use super::super::run_queue::MIGRATION_COST_NS;
 use crate::fair::TaskId;
-use crate::fair::balance::{Balance, CpuIdle, DetachLimit, Migration};
+use crate::fair::balance::{Balance, BalanceMode, CpuIdle, DetachLimit, Migration};
 use crate::fair::capacity::{is_reduced, update_group_capacity};
 use crate::fair::entity::FairPolicy;
 use crate::fair::nohz::after;
@@ -98,6 +98,9 @@ impl Scheduler {
         executing_cpu: CpuId,
         hardware: &mut impl Hardware,
     ) -> Outcome {
+        if self.config.balance.mode == BalanceMode::None {
+            return Outcome { moved: 0, goes_on: true };
+        }
         let membership = self.domains.stack(cpu)[level];
         let domain = self.domains.get(membership);
         let (span, weight) = (domain.span, domain.weight);

@@ -1,0 +1,85 @@
+//! A whole run by one call, with everything that could not run refused by name.
+
+use crate::engine::{Engine, Outcome, Settings};
+use crate::observe::Observer;
+use schedlab_kernel::fair::build::{DomainRules, build_domains};
+use schedlab_machine::Machine;
+use schedlab_workload::WorkloadError;
+use schedlab_workload::program::Workload;
+
+/// The longest run, ns: virtual time is also kept in picoseconds, in 64 bits.
+pub const DURATION_MAX_NS: u64 = 100 * 24 * 3600 * 1_000_000_000;
+
+/// Why a run is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A machine without any CPU.
+    #[error("machine {machine} has no CPU; give it 1 or more")]
+    NoCpu {
+        /// Its name.
+        machine: String,
+    },
+    /// A time that cannot be simulated.
+    #[error("a duration of {duration_ns} ns cannot be simulated; give 1 ns to 100 days")]
+    Duration {
+        /// It.
+        duration_ns: u64,
+    },
+    /// The workload cannot run, or not on this machine.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}
+
+/// Runs a workload on a machine until it ends or the time is up.
+///
+/// # Errors
+/// What cannot run is refused before it starts.
+///
+/// ```
+/// use schedlab_kernel::preset::Kernel;
+/// use schedlab_machine::Machine;
+/// use schedlab_sim::{Ending, Nothing, Settings, simulate};
+/// use schedlab_workload::build::Builder;
+/// let machine = Machine::preset("generic").expect("a preset");
+/// let kernel = Kernel::preset("v6.12").expect("a preset");
+/// let mut build = Builder::new("one task");
+/// let program = build.program("task", |code| {
+///     code.run(1_000_000);
+/// });
+/// build.spawn(program, 0, 0);
+/// let settings = Settings::new(&kernel, &machine, 1_000_000_000, 1);
+/// let workload = build.finish()?;
+/// let outcome = simulate(&machine, kernel.domains, &workload, &settings, Nothing)?;
+/// assert_eq!(outcome.ending, Ending::Finished);
+/// assert!(outcome.tasks[0].runtime_ns >= 1_000_000);
+/// # Ok::<(), schedlab_sim::SimError>(())
+/// ```
+pub fn simulate<O: Observer>(
+    machine: &Machine,
+    domains: DomainRules,
+    workload: &Workload,
+    settings: &Settings,
+    observer: O,
+) -> Result<Outcome<O>, SimError> {
+    check(machine, workload, settings)?;
+    let domains = build_domains(machine, domains);
+    let engine = Engine::new(machine, domains, workload, settings, observer);
+    Ok(engine.run(settings.duration_ns))
+}
+
+/// Refuses what [`Engine`] could not run. Who drives an engine step by step calls this first.
+///
+/// # Errors
+/// The first thing found.
+pub fn check(machine: &Machine, workload: &Workload, settings: &Settings) -> Result<(), SimError> {
+    if machine.cpu_count() == 0 {
+        return Err(SimError::NoCpu { machine: machine.name().to_owned() });
+    }
+    let duration_ns = settings.duration_ns;
+    if !(1..=DURATION_MAX_NS).contains(&duration_ns) {
+        return Err(SimError::Duration { duration_ns });
+    }
+    workload.validate()?;
+    workload.validate_on(machine.cpus())?;
+    Ok(())
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{CacheCosts, CpuType, IdleState, Level, Machine, Opp, PathCosts};
+use crate::{CacheCosts, CpuType, IdleState, Level, Machine, MemoryLimits, Opp, PathCosts};
 
 impl Machine {
     /// Everything about the machine as one JSON object: what its file says, with every default
@@ -75,6 +75,7 @@ impl Machine {
                 })).collect::<Vec<_>>(),
             },
             "cache": cache(self.cache_costs()),
+            "memory": memory(self.memory_limits()),
             "kernel_paths": paths(self.path_costs()),
         })
     }
@@ -119,6 +120,18 @@ fn cache(costs: &CacheCosts) -> Value {
         object.insert(format!("{name}_ps"), (*field(&mut costs.clone())).into());
     }
     Value::Object(object)
+}
+
+fn memory(limits: &MemoryLimits) -> Value {
+    json!({
+        "l2_bytes": limits.l2_bytes,
+        "llc_bytes": limits.llc_bytes,
+        "llc_core_mb_per_s": limits.llc_core_mb_per_s,
+        "core_mb_per_s": limits.core_mb_per_s,
+        "node_mb_per_s": limits.node_mb_per_s,
+        "package_link_mb_per_s": limits.package_link_mb_per_s,
+        "stores_per_transfer_permille": limits.stores_per_transfer_permille,
+    })
 }
 
 fn paths(costs: &PathCosts) -> Value {

@@ -1,7 +1,8 @@
 //! A machine: the CPU tree with all that is known of its parts.
 
 use crate::{
-    CacheCosts, CpuId, CpuSet, CpuType, IdleState, Opp, PathCosts, SmtCurve, Topology, UncorePower,
+    CacheCosts, CpuId, CpuSet, CpuType, IdleState, MemoryLimits, Opp, PathCosts, SmtCurve,
+    Topology, UncorePower,
 };
 
 /// CPUs that change frequency together (`struct cpufreq_policy`, `struct em_perf_domain`).
@@ -41,6 +42,7 @@ pub struct Machine {
     pub(crate) package_idle_uw: Vec<Vec<u64>>,
     pub(crate) cache_costs: CacheCosts,
     pub(crate) path_costs: PathCosts,
+    pub(crate) memory_limits: MemoryLimits,
 }
 
 impl Machine {
@@ -199,6 +201,12 @@ impl Machine {
     #[inline]
     pub fn line_transfer_ps(&self, from: CpuId, to: CpuId) -> u64 {
         self.cache_costs.transfer_ps(self.topology.proximity(from, to))
+    }
+
+    /// Cache sizes and memory bandwidth, as far as they are known.
+    #[inline]
+    pub fn memory_limits(&self) -> &MemoryLimits {
+        &self.memory_limits
     }
 
     /// What kernel paths cost.

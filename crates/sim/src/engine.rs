@@ -11,6 +11,7 @@ use crate::observe::{Digest, Observer};
 use crate::platform::{Cpu, Doing, FULL_SPEED, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
+use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{
     AnyGovernor, Governor, GovernorKind, IdleHardware, LATENCY_UNLIMITED_NS, SleepLength, State,
 };
@@ -188,6 +189,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 idle_ns: vec![0; states.len().max(1)],
                 states,
                 speed: capacity * FULL_SPEED / 1024,
+                pace: u64::MAX,
                 busy_ns: 0,
                 busy_since_ns: None,
                 ticks: 0,
@@ -209,6 +211,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 queue: EventQueue::new(cpu_count, settings.shuffle_ties.then_some(settings.seed)),
                 energy: EnergyMeter::new(machine),
                 lines: Lines::new(workload.objects.len()),
+                streams: Streams::new(machine, &workload.objects),
                 observer,
                 digest: Digest::default(),
                 events: 0,
@@ -330,7 +333,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// Notes how far the running task's computation has come.
-    fn pause(&mut self, cpu: CpuId) {
+    pub(crate) fn pause(&mut self, cpu: CpuId) {
         if let Doing::Computing { work_left, .. } = self.platform.cpus[cpu.index()].doing
             && let Some(task) = self.sched.current(cpu)
         {
@@ -430,11 +433,18 @@ impl<'a, O: Observer> Engine<'a, O> {
                         work_left: progress.work_left,
                         wall: progress.wall,
                     };
+                    let stream = progress.stream;
+                    self.platform.set_stream(cpu, stream);
                     return self.platform.plan_end(index);
                 }
                 progress.computing = false;
-                progress.at += 1;
-                progress.stage = 0;
+                if progress.stream.is_some() {
+                    // Its operation counts what was done.
+                    progress.stage = 1;
+                } else {
+                    progress.at += 1;
+                    progress.stage = 0;
+                }
             }
             let before_ns = self.platform.clock_ns;
             let step = self.step(cpu, task);
@@ -467,6 +477,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// The idle loop: the governor chooses a state, and the CPU enters it.
     fn enter_idle(&mut self, cpu: CpuId) {
         let index = cpu.index();
+        self.platform.set_stream(cpu, None);
         self.sched.before_idle(cpu, &mut self.platform);
         self.platform.clock_ns += self.platform.machine.path_costs().idle_entry_ns;
         let now_ns = self.platform.clock_ns;
@@ -510,6 +521,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             Ending::TimeUp => duration_ns,
             _ => self.platform.clock_ns,
         };
+        self.count_streams(end_ns);
         let figures = self.figures.finish(&self.workload.metrics, end_ns);
         let cpus = self.platform.cpus.iter_mut().map(|cpu| {
             if let Some(since_ns) = cpu.busy_since_ns {

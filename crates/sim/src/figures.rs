@@ -3,6 +3,9 @@
 use crate::histogram::Histogram;
 use schedlab_workload::program::{Better, Metric, MetricId, MetricKind};
 
+/// Bytes of a mebibyte.
+const MIB: f64 = 1048576.0;
+
 /// Samples of one metric.
 #[derive(Clone, Debug, Default)]
 struct Series {
@@ -80,6 +83,8 @@ impl Series {
         let micro = |ns: f64| ns / 1000.0;
         match kind {
             MetricKind::Total => Some(self.total as f64),
+            MetricKind::Mib => Some(self.total as f64 / MIB),
+            MetricKind::MibPerS => self.value(MetricKind::Rate, end_ns).map(|rate| rate / MIB),
             MetricKind::Rate => {
                 let span_ns = end_ns.checked_sub(self.first_ns?)?;
                 (span_ns > 0).then(|| self.total as f64 * 1e9 / span_ns as f64)

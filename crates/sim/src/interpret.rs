@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::objects::Object;
 use crate::observe::Observer;
-use crate::platform::{Timer, pid};
+use crate::platform::{FULL_SPEED, Timer, pid};
 use crate::queue::NEVER;
 use crate::random::Pcg;
 use schedlab_kernel::fair::TaskId;
@@ -12,13 +12,16 @@ use schedlab_kernel::sched::{NewTask, WakeFlags};
 use schedlab_machine::CpuId;
 use schedlab_trace::{EventKind, Task};
 use schedlab_workload::program::{
-    Access, MetricId, ObjectId, Op, Policy, ProgramId, SLOTS, Slot, Which,
+    Access, MetricId, ObjectId, ObjectKind, Op, Policy, ProgramId, SLOTS, Slot, Which,
 };
 use std::cmp::Reverse;
 
 /// `timer_slack_ns` of a normal task: a sleep may end this much late, so that interrupts can be
 /// shared.
 const TIMER_SLACK_NS: u64 = 50_000;
+
+/// A stream through memory is counted at least this often of its own time, ns.
+const STREAM_PART_NS: u64 = 1_000_000_000;
 
 /// Where a task is in its program.
 #[derive(Clone, Debug)]
@@ -29,8 +32,9 @@ pub struct Progress {
     pub at: u32,
     /// How far within the operation: 0 before its first sleep.
     pub stage: u32,
-    /// Bytes of the present message that were moved.
-    pub moved_bytes: u64,
+    /// What was done of an operation that is done in parts: bytes of a message, passes through a
+    /// block.
+    pub moved: u64,
     /// Work left of the present computation.
     pub work_left: u64,
     /// That work is wall time.
@@ -39,6 +43,8 @@ pub struct Progress {
     pub computing: bool,
     /// Slots.
     pub slots: [u64; SLOTS],
+    /// It goes through this block of memory.
+    pub stream: Option<ObjectId>,
     /// Its generator.
     pub random: Pcg,
     /// Its place among the tasks of its program.
@@ -238,6 +244,9 @@ impl<O: Observer> Engine<'_, O> {
                 self.touch(cpu, object, access, count);
                 Step::Done
             }
+            Op::Stream { block, passes, metric, amount } => {
+                self.stream(cpu, task, block, (passes, amount), metric)
+            }
             Op::Repeat { slot, to, times } => {
                 let done = &mut self.progress[index].slots[usize::from(slot.0) % SLOTS];
                 *done += 1;
@@ -333,6 +342,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(crate) fn touch(&mut self, cpu: CpuId, object: ObjectId, access: Access, count: u32) {
         let mut now_ps = self.platform.clock_ns * 1000;
+        self.platform.streams.touch(self.platform.machine, object.0 as usize, cpu);
         for _ in 0..count {
             let machine = self.platform.machine;
             let line = object.0 as usize;
@@ -341,12 +351,81 @@ impl<O: Observer> Engine<'_, O> {
         self.platform.clock_ns = now_ps.div_ceil(1000);
     }
 
+    /// Goes through a block. What is long is done, and counted, in parts.
+    fn stream(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        block: Which,
+        (passes, amount): (u64, u64),
+        metric: MetricId,
+    ) -> Step {
+        let now_ns = self.platform.clock_ns;
+        let object = match self.progress[task.index()].stream.take() {
+            Some(object) => object,
+            None => self.choose(task, block, cpu),
+        };
+        let mut done = self.progress[task.index()].moved;
+        let mut part = self.stream_part(object, passes - done);
+        if self.progress[task.index()].stage > 0 {
+            done += part.0;
+            self.figures.count(metric, part.0.saturating_mul(amount), now_ns);
+            part = self.stream_part(object, passes - done);
+        } else {
+            self.figures.count(metric, 0, now_ns);
+        }
+        let progress = &mut self.progress[task.index()];
+        if done == passes {
+            progress.moved = 0;
+            return Step::Done;
+        }
+        progress.moved = done;
+        progress.stream = Some(object);
+        self.compute(task, part.1, false)
+    }
+
+    /// How many of these passes are done in one go, and what they take while nothing slows them
+    /// down, ns.
+    fn stream_part(&self, block: ObjectId, passes: u64) -> (u64, u64) {
+        let pass_ps = match self.workload.objects[block.0 as usize] {
+            ObjectKind::Block(block) => block.pass_ps.max(1),
+            _ => 1,
+        };
+        let part = passes.min((STREAM_PART_NS * 1000 / pass_ps).max(1));
+        let work_ns = u128::from(pass_ps) * u128::from(part) / 1000;
+        (part, work_ns.clamp(1, u128::from(u64::MAX / FULL_SPEED)) as u64)
+    }
+
+    /// Counts the passes of those whom the end of the run cuts short.
+    pub(crate) fn count_streams(&mut self, end_ns: u64) {
+        for cpu in self.platform.machine.cpu_ids() {
+            self.platform.progress(cpu.index(), end_ns);
+            self.pause(cpu);
+        }
+        for index in 0..self.progress.len() {
+            let progress = &self.progress[index];
+            let (Some(object), true) = (progress.stream, progress.computing) else { continue };
+            let program = &self.workload.programs[progress.program.0 as usize];
+            let Some(&Op::Stream { passes, metric, amount, .. }) =
+                program.ops.get(progress.at as usize)
+            else {
+                continue;
+            };
+            let (part, work_ns) = self.stream_part(object, passes - progress.moved);
+            let work = u128::from(work_ns) * u128::from(FULL_SPEED);
+            let done = work.saturating_sub(u128::from(progress.work_left));
+            // A pass that is not complete counts, too, as far as it went.
+            let counted = u128::from(part) * u128::from(amount) * done / work;
+            self.figures.count(metric, u64::try_from(counted).unwrap_or(u64::MAX), end_ns);
+        }
+    }
+
     fn compute(&mut self, task: TaskId, work_ns: u64, wall: bool) -> Step {
         if work_ns == 0 {
             return Step::Done;
         }
         let progress = &mut self.progress[task.index()];
-        progress.work_left = work_ns.saturating_mul(crate::platform::FULL_SPEED);
+        progress.work_left = work_ns.saturating_mul(FULL_SPEED);
         progress.wall = wall;
         progress.computing = true;
         Step::Computes
@@ -454,10 +533,11 @@ impl<O: Observer> Engine<'_, O> {
             program,
             at: 0,
             stage: 0,
-            moved_bytes: 0,
+            moved: 0,
             work_left: 0,
             wall: false,
             computing: false,
+            stream: None,
             slots: [0; SLOTS],
             random: Pcg::new(self.seed, u64::from(task.0)),
             own_index: *own_index,

@@ -14,6 +14,7 @@ mod queue;
 mod random;
 mod record;
 mod simulate;
+mod streams;
 mod sync;
 
 pub use energy::Energy;

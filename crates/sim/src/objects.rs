@@ -63,6 +63,8 @@ pub enum Object {
     },
     /// A bare cache line.
     Line,
+    /// A block of memory.
+    Block,
     /// A list of tasks that want to be served.
     Mailbox {
         /// Who is on it, in the order in which they came.
@@ -93,6 +95,7 @@ impl Object {
             ObjectKind::Flag => Object::Flag { set: false, spinners: Vec::new() },
             ObjectKind::Counter => Object::Counter { value: 0 },
             ObjectKind::Line => Object::Line,
+            ObjectKind::Block(_) => Object::Block,
             ObjectKind::Mailbox => Object::Mailbox { posted: Vec::new(), servers: waiters() },
         }
     }
@@ -108,6 +111,7 @@ impl Object {
             Object::Flag { .. } => "flag",
             Object::Counter { .. } => "counter",
             Object::Line => "cache line",
+            Object::Block => "block of memory",
             Object::Mailbox { .. } => "mailbox",
         }
     }

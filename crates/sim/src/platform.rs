@@ -6,11 +6,13 @@ use crate::lines::Lines;
 use crate::observe::{Digest, Observer, fingerprint};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
+use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::hardware::{Decision, Hardware, LeaveReason, Path, TracePoint};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Event, EventKind, Pid, StrId, Task, TaskState};
+use schedlab_workload::program::ObjectId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -72,6 +74,8 @@ pub struct Cpu {
     pub states: Vec<State>,
     /// Work per ns at present.
     pub speed: u64,
+    /// The most that memory allows of it, while a task goes through a block.
+    pub pace: u64,
     /// Busy time, ns.
     pub busy_ns: u64,
     /// When it last became busy, ns; `None` while it idles.
@@ -103,6 +107,8 @@ pub struct Platform<'a, O> {
     pub energy: EnergyMeter,
     /// Cache lines of the workload.
     pub lines: Lines,
+    /// Who goes through which memory.
+    pub streams: Streams,
     /// Where events go.
     pub observer: O,
     /// Hash of all events.
@@ -163,7 +169,7 @@ impl<O: Observer> Platform<'_, O> {
         if let Doing::Computing { since_ns, work_left, wall } = &mut state.doing
             && now_ns > *since_ns
         {
-            let rate = if *wall { FULL_SPEED } else { state.speed };
+            let rate = if *wall { FULL_SPEED } else { state.speed.min(state.pace) };
             *work_left = work_left.saturating_sub((now_ns - *since_ns).saturating_mul(rate));
             *since_ns = now_ns;
         }
@@ -180,11 +186,34 @@ impl<O: Observer> Platform<'_, O> {
         }
     }
 
+    /// `cpu` goes through this block of memory from now on, or through none, which may change how
+    /// fast others do.
+    pub fn set_stream(&mut self, cpu: CpuId, block: Option<ObjectId>) {
+        if !self.streams.set(self.machine, cpu, block.map(|object| object.0)) {
+            return;
+        }
+        self.cpus[cpu.index()].pace = u64::MAX;
+        let now_ns = self.clock_ns;
+        let paces = self.streams.paces(self.machine);
+        for (at, pace) in paces.into_iter().enumerate() {
+            let other = self.streams.active()[at];
+            let index = other.index();
+            if self.cpus[index].pace != pace {
+                self.progress(index, now_ns);
+                self.cpus[index].pace = pace;
+                if other != cpu {
+                    self.plan_end(index);
+                    self.requeue(index);
+                }
+            }
+        }
+    }
+
     /// When the present computation of `cpu` will be done.
     pub fn plan_end(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
         if let Doing::Computing { since_ns, work_left, wall } = state.doing {
-            let rate = if wall { FULL_SPEED } else { state.speed.max(1) };
+            let rate = if wall { FULL_SPEED } else { state.speed.min(state.pace).max(1) };
             state.done_ns = since_ns.saturating_add(work_left.div_ceil(rate));
         } else {
             state.done_ns = NEVER;

@@ -80,6 +80,6 @@ pub fn check(machine: &Machine, workload: &Workload, settings: &Settings) -> Res
         return Err(SimError::Duration { duration_ns });
     }
     workload.validate()?;
-    workload.validate_on(machine.cpus())?;
+    workload.validate_on(machine)?;
     Ok(())
 }

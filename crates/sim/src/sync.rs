@@ -102,7 +102,7 @@ impl<O: Observer> Engine<'_, O> {
         let object = self.choose(task, which, cpu);
         self.system_call();
         self.touch(cpu, object, Access::Atomic, 1);
-        let moved_bytes = self.progress[task.index()].moved_bytes;
+        let moved_bytes = self.progress[task.index()].moved;
         let Object::Channel { capacity_bytes, filled_bytes, sync_wakeup, readers, writers } =
             &mut self.objects[object.0 as usize]
         else {
@@ -128,10 +128,10 @@ impl<O: Observer> Engine<'_, O> {
         }
         let progress = &mut self.progress[task.index()];
         if complete {
-            progress.moved_bytes = 0;
+            progress.moved = 0;
             return Step::Done;
         }
-        progress.moved_bytes = moved_bytes + part;
+        progress.moved = moved_bytes + part;
         progress.stage = 1;
         progress.waits_for = Some(object);
         self.sleep(cpu)

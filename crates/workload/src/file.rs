@@ -13,6 +13,7 @@ use std::path::Path;
 /// Every built-in workload: its name and its file.
 const PRESETS: &[(&str, &str)] = &[
     ("sysbench-cpu", include_str!("../../../workloads/sysbench-cpu.toml")),
+    ("sysbench-memory", include_str!("../../../workloads/sysbench-memory.toml")),
     ("sysbench-threads", include_str!("../../../workloads/sysbench-threads.toml")),
     ("sysbench-mutex", include_str!("../../../workloads/sysbench-mutex.toml")),
     ("hackbench", include_str!("../../../workloads/hackbench.toml")),

@@ -1,6 +1,7 @@
 //! What tasks do: a small task language, and the benchmarks of the field written in it. Nothing
 //! here knows how a task gets its CPU.
 
+mod block;
 pub mod build;
 mod error;
 mod file;
@@ -9,6 +10,7 @@ pub mod program;
 pub mod rt_app;
 mod validate;
 
+pub use block::Bound;
 pub use error::WorkloadError;
 pub use file::{load, preset_names, preset_text};
 pub use validate::TASKS_MAX;

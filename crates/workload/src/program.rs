@@ -99,9 +99,45 @@ pub enum ObjectKind {
     Counter,
     /// A cache line.
     Line,
+    /// A block of memory that tasks go through as a rate ([`Op::Stream`]).
+    Block(Block),
     /// A lock-free list on which tasks post themselves, and a server that takes the whole list and
     /// wakes each of them (schbench's message threads).
     Mailbox,
+}
+
+/// In which order a pass goes through a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// From one end to the other.
+    Sequential,
+    /// As many words as it has, drawn evenly.
+    Uniform,
+    /// As many words as it has, drawn by sysbench's `special` distribution: three in four from its
+    /// middle percent. Known for blocks of [`SPECIAL_BYTES`] only.
+    Special,
+}
+
+/// Size of the blocks for which [`Pattern::Special`] is known, bytes: sysbench's default.
+pub const SPECIAL_BYTES: u64 = 1024;
+
+/// Bytes of one access to a block.
+pub const WORD_BYTES: u64 = 8;
+
+/// Memory that tasks go through over and over, too often for each access to be an event. Its home
+/// is the node of the CPU that touches it first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Size, bytes.
+    pub bytes: u64,
+    /// Each task has a block of its own of this size, all with one home; otherwise all share one.
+    pub private: bool,
+    /// Words are stored; otherwise loaded.
+    pub writes: bool,
+    /// The order of a pass.
+    pub pattern: Pattern,
+    /// What one pass takes on the biggest CPU while nothing else slows it down, ps.
+    pub pass_ps: u64,
 }
 
 /// How a cache line is touched.
@@ -261,6 +297,17 @@ pub enum Op {
         /// How often.
         count: u32,
     },
+    /// Go through a block `passes` times, at the speed that its cache lines or its memory allow.
+    Stream {
+        /// An object of kind [`ObjectKind::Block`].
+        block: Which,
+        /// How often; passes that the end of the run cuts short count as far as they went.
+        passes: u64,
+        /// Counts the passes.
+        metric: MetricId,
+        /// What one pass counts.
+        amount: u64,
+    },
     /// Go back to operation `to` until it was done `times` in all.
     Repeat {
         /// Counts the rounds.
@@ -365,6 +412,10 @@ pub enum MetricKind {
     Rate,
     /// The count in all.
     Total,
+    /// The count, of bytes, per second as of [`MetricKind::Rate`], in MiB/s.
+    MibPerS,
+    /// The count, of bytes, in MiB.
+    Mib,
     /// A percentile of the measured times, us.
     Percentile(f64),
     /// The mean of the measured times, us.

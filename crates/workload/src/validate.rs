@@ -2,7 +2,7 @@
 
 use crate::error::WorkloadError;
 use crate::program::{Amount, MetricId, MetricKind, ObjectKind, Op, SLOTS, Slot, Which, Workload};
-use schedlab_machine::CpuSet;
+use schedlab_machine::Machine;
 
 /// Tasks that a workload may create, as far as it can be told in advance.
 pub const TASKS_MAX: u64 = 100_000;
@@ -19,6 +19,7 @@ const CHANNEL: Kind = ("channel", |kind| matches!(kind, ObjectKind::Channel { ..
 const FLAG: Kind = ("flag", |kind| matches!(kind, ObjectKind::Flag));
 const COUNTER: Kind = ("counter", |kind| matches!(kind, ObjectKind::Counter));
 const MAILBOX: Kind = ("mailbox", |kind| matches!(kind, ObjectKind::Mailbox));
+const BLOCK: Kind = ("block of memory", |kind| matches!(kind, ObjectKind::Block(_)));
 const ANY: Kind = ("object", |_| true);
 
 impl Op {
@@ -40,6 +41,7 @@ impl Op {
             Op::MarkShared(which)
             | Op::MeasureShared { since: which, .. }
             | Op::SharedTimer { timer: which, .. } => vec![(which, COUNTER)],
+            Op::Stream { block: which, .. } => vec![(which, BLOCK)],
             Op::Touch { line: which, .. } | Op::Pick { which, .. } => vec![(which, ANY)],
             _ => Vec::new(),
         }
@@ -66,6 +68,7 @@ impl Op {
     fn metric(&self) -> Option<MetricId> {
         match *self {
             Op::Count { metric, .. }
+            | Op::Stream { metric, .. }
             | Op::Measure { metric, .. }
             | Op::MeasureShared { metric, .. } => Some(metric),
             _ => None,
@@ -120,6 +123,11 @@ impl Workload {
                 ObjectKind::Channel { capacity_bytes: 0, .. } => {
                     return whole(format!("channel {index} holds no byte; give it a capacity"));
                 }
+                ObjectKind::Block(block) => {
+                    block.check().map_err(|what| {
+                        WorkloadError::whole(&self.name, format!("block {index}: {what}"))
+                    })?;
+                }
                 _ => {}
             }
         }
@@ -164,11 +172,14 @@ impl Workload {
         self.check_counts()
     }
 
-    /// Checks that every task may run somewhere on a machine with these CPUs.
+    /// Checks that every task may run somewhere on a machine, and that all is known of the machine
+    /// that the workload asks for.
     ///
     /// # Errors
-    /// Names the program that is allowed on none of them, or the birth CPU that is not there.
-    pub fn validate_on(&self, cpus: &CpuSet) -> Result<(), WorkloadError> {
+    /// Names the program that is allowed on no CPU, the birth CPU that is not there, or what the
+    /// machine's file lacks.
+    pub fn validate_on(&self, machine: &Machine) -> Result<(), WorkloadError> {
+        let cpus = machine.cpus();
         for program in &self.programs {
             if program.attributes.affinity.is_some_and(|allowed| !allowed.intersects(cpus)) {
                 let what = format!(
@@ -187,6 +198,11 @@ impl Workload {
                     spawn.birth_cpu
                 );
                 return Err(WorkloadError::whole(&self.name, what));
+            }
+        }
+        for kind in &self.objects {
+            if let ObjectKind::Block(block) = kind {
+                block.check_on(machine).map_err(|what| WorkloadError::whole(&self.name, what))?;
             }
         }
         Ok(())

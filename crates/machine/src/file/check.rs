@@ -7,8 +7,8 @@ use toml::Spanned;
 use super::{cores, layout, raw};
 use crate::error::Fault;
 use crate::{
-    CacheCosts, CpuSet, CpuType, FrequencyDomain, Machine, PathCosts, SmtCurve, Topology,
-    UncorePower,
+    CacheCosts, CpuSet, CpuType, FrequencyDomain, Machine, MemoryLimits, PathCosts, SmtCurve,
+    Topology, UncorePower,
 };
 
 /// The default tick rate: `CONFIG_HZ_250`, the kernel's own default.
@@ -73,6 +73,7 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
             None => return unknown_cost(key, PathCosts::FIELDS.iter().map(|(name, _)| *name)),
         }
     }
+    let memory_limits = memory_limits(&file.memory)?;
     Ok(Machine {
         name: file.name,
         description: file.description,
@@ -88,6 +89,7 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         package_idle_uw,
         cache_costs,
         path_costs,
+        memory_limits,
     })
 }
 
@@ -106,6 +108,44 @@ fn line_bytes(value: &Spanned<f64>) -> Result<u32, Fault> {
     } else {
         fault(value, "a cache line has 8 to 1024 bytes, a power of two")
     }
+}
+
+fn memory_limits(written: &raw::Costs) -> Result<MemoryLimits, Fault> {
+    let mut limits = MemoryLimits::default();
+    for (key, value) in written {
+        let found = MemoryLimits::FIELDS.iter().find(|(name, ..)| name == key.get_ref());
+        let Some((name, scale, field)) = found else {
+            let known: Vec<&str> = MemoryLimits::FIELDS.iter().map(|(name, ..)| *name).collect();
+            let what = format!("no limit is called `{}`; there are {}", key.get_ref(), {
+                known.join(", ")
+            });
+            return fault(key, &what);
+        };
+        let limit = scaled(value, *scale, name)?;
+        if limit == 0 {
+            return fault(value, &format!("{name} = 0 lets nothing pass; leave it out"));
+        }
+        *field(&mut limits) = Some(limit);
+    }
+    if let (Some(l2), Some(llc)) = (limits.l2_bytes, limits.llc_bytes)
+        && llc < l2
+    {
+        let place = written.keys().find(|key| key.get_ref() == "llc_kib");
+        let place = place.map_or(0, |key| key.span().start);
+        return Err(Fault::new(
+            place,
+            "llc_kib is below l2_kib; leave out llc_kib if there is none",
+        ));
+    }
+    if limits.stores_per_transfer_permille.is_some_and(|stores| stores < 1000) {
+        let place = written.keys().find(|key| key.get_ref() == "stores_per_transfer");
+        let place = place.map_or(0, |key| key.span().start);
+        return Err(Fault::new(
+            place,
+            "stores_per_transfer is below 1; a hand-over serves a store",
+        ));
+    }
+    Ok(limits)
 }
 
 /// A transfer over a wider distance is no cheaper, among the distances that the machine has.

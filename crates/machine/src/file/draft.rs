@@ -1,6 +1,8 @@
 //! A machine as it is about to be written: nothing derived, nothing checked yet.
 
-use crate::{CacheCosts, CpuSet, CpuType, Machine, PathCosts, SmtCurve, Topology, UncorePower};
+use crate::{
+    CacheCosts, CpuSet, CpuType, Machine, MemoryLimits, PathCosts, SmtCurve, Topology, UncorePower,
+};
 
 /// What a machine file says. Importers fill one; the written text is then loaded like any other
 /// file, so that what an import prints is known to load.
@@ -15,6 +17,7 @@ pub(crate) struct Draft {
     pub uncore_power: UncorePower,
     pub cache_costs: CacheCosts,
     pub path_costs: PathCosts,
+    pub memory_limits: MemoryLimits,
 }
 
 /// A kind of core with the CPUs that are of it.
@@ -48,6 +51,7 @@ impl From<&Machine> for Draft {
             uncore_power: machine.uncore_power.clone(),
             cache_costs: machine.cache_costs.clone(),
             path_costs: machine.path_costs.clone(),
+            memory_limits: machine.memory_limits.clone(),
         }
     }
 }

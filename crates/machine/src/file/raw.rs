@@ -23,12 +23,14 @@ pub struct File {
     #[serde(default)]
     pub cache: Costs,
     #[serde(default)]
+    pub memory: Costs,
+    #[serde(default)]
     pub kernel_paths: Costs,
     #[serde(default)]
     pub cpu_type: Vec<Spanned<CpuType>>,
 }
 
-/// Named costs, ns.
+/// Named quantities; costs are in ns.
 pub type Costs = BTreeMap<Spanned<String>, Spanned<f64>>;
 
 /// A machine all of whose packages are alike.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::cores::{DOMAIN_LEVELS, domains_by_level};
 use super::draft::{Draft, Kind};
 use super::layout::Regular;
-use crate::{CacheCosts, CpuSet, IdleState, Machine, Opp, PathCosts, Topology};
+use crate::{CacheCosts, CpuSet, IdleState, Machine, MemoryLimits, Opp, PathCosts, Topology};
 
 /// Comments of a file by the table or key that they stand above; `""` is the head of the file.
 pub(crate) type Notes = BTreeMap<&'static str, String>;
@@ -44,6 +44,7 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
     }
     power(&mut page, draft);
     cache(&mut page, &draft.cache_costs);
+    memory(&mut page, &draft.memory_limits);
     kernel_paths(&mut page, &draft.path_costs);
     for kind in &draft.kinds {
         cpu_type(&mut page, kind, draft);
@@ -182,6 +183,16 @@ fn cache(page: &mut Page<'_>, costs: &CacheCosts) {
     page.line(&format!("line_bytes = {}", costs.line_bytes));
     for (name, field) in CacheCosts::FIELDS {
         page.line(&format!("{name} = {}", milli(*field(&mut costs.clone()))));
+    }
+}
+
+fn memory(page: &mut Page<'_>, limits: &MemoryLimits) {
+    let known = limits.known();
+    if !known.is_empty() {
+        page.table("memory");
+    }
+    for (name, value) in known {
+        page.line(&format!("{name} = {value}"));
     }
 }
 

@@ -6,7 +6,9 @@ use super::{ImportOptions, estimate, intel_idle};
 use crate::file::draft::{Draft, Kind};
 use crate::file::save::{Notes, write_toml};
 use crate::topology::Misplaced;
-use crate::{CPUS_MAX, CacheCosts, CpuId, CpuSet, CpuType, Level, PathCosts, Topology};
+use crate::{
+    CPUS_MAX, CacheCosts, CpuId, CpuSet, CpuType, Level, MemoryLimits, PathCosts, Topology,
+};
 
 /// A source's account of a machine. What it does not tell stays empty.
 #[derive(Debug, Default)]
@@ -177,6 +179,7 @@ impl Survey {
             uncore_power: Default::default(),
             cache_costs,
             path_costs: PathCosts::default(),
+            memory_limits: MemoryLimits::default(),
         };
         let notes: Notes =
             self.notes.iter().map(|(place, lines)| (*place, lines.join("\n"))).collect();

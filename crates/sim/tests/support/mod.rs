@@ -34,9 +34,18 @@ pub fn run<O: Observer>(
     settings: &Settings,
     observer: O,
 ) -> Outcome<O> {
-    let machine = Machine::preset(machine).expect("a preset");
-    let domains = build_domains(&machine, kernel().domains);
-    Engine::new(&machine, domains, workload, settings, observer).run(settings.duration_ns)
+    run_on(&Machine::preset(machine).expect("a preset"), workload, settings, observer)
+}
+
+/// Runs a workload on any machine.
+pub fn run_on<O: Observer>(
+    machine: &Machine,
+    workload: &Workload,
+    settings: &Settings,
+    observer: O,
+) -> Outcome<O> {
+    let domains = build_domains(machine, kernel().domains);
+    Engine::new(machine, domains, workload, settings, observer).run(settings.duration_ns)
 }
 
 /// A main task on CPU 0 creates `threads` threads in a loop; each runs for 5 us and then waits

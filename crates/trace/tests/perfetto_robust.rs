@@ -70,7 +70,8 @@ fn packets_that_inflate_without_end_are_cut() {
         encoder.finish().unwrap()
     };
     let idle = event(10, 0, 13, &[number(1, 0), number(2, 0)]);
-    let file = [bundle(0, &[idle.clone()]), packet(&[bytes(50, &bomb)]), bundle(0, &[idle])];
+    let file =
+        [bundle(0, std::slice::from_ref(&idle)), packet(&[bytes(50, &bomb)]), bundle(0, &[idle])];
     let contents = read_bytes(&file.concat()).unwrap();
     assert_eq!(contents.events.len(), 2);
     assert!(contents.findings().iter().any(|finding| finding.0 == "damaged_compression"));
@@ -111,7 +112,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes(bytes: Vec<u8>) {
-        let _ = tolerated(read_bytes(&bundle(0, &[bytes.clone()])));
+        let _ = tolerated(read_bytes(&bundle(0, std::slice::from_ref(&bytes))));
         let _ = tolerated(read_bytes(&packet(&[bytes])));
     }
 

@@ -38,7 +38,7 @@ fn compact_sched_holds_what_the_original_trace_says() {
     let original = compacted(open("qemu_idle_menu.dat"));
     assert_same_events(&compact, &original);
     let counts = &compact.summary.event_counts;
-    assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 9184);
+    assert_eq!(counts.values().sum::<u64>(), 9184);
     assert_eq!(counts["sched_switch"], 6118);
     assert_eq!((&*compact.summary.clock, compact.summary.lost_events), ("boot", 0));
     assert_eq!(compact.summary.kernel_release, "6.12.117+deb12-amd64");

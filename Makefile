@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: build demo test lint bench fuzz parity traces clean
+.PHONY: build demo test lint bench fuzz parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
 
@@ -36,6 +36,12 @@ lint: build
 # Whole recordings of the real kernel's decisions: SCHEDLAB_VECTORS=DIR make parity
 parity:
 	cargo run --quiet --release --locked -p schedlab-kernel --example parity
+
+# Random machines, kernels and workloads, each drawn from a seed, with every checker on.
+SWARM ?= 10000
+
+swarm:
+	SCHEDLAB_SWARM=$(SWARM) cargo test --release --locked --quiet -p schedlab-sim --test swarm
 
 # Real traces against the tools that print them: SCHEDLAB_TRACES=DIR make traces
 traces: build

@@ -103,6 +103,11 @@ pub trait Hardware {
     fn polls_idle(&self, cpu: CpuId) -> bool;
     /// Makes the executing CPU spend the time of a path.
     fn charge(&mut self, cpu: CpuId, path: Path);
+    /// `cpu`, which executes, needs `task`, which another CPU may be about to hand over: it spins until
+    /// that is done (`p->on_cpu`, or the lock of the run queue).
+    fn wait_for(&mut self, cpu: CpuId, task: TaskId) {
+        let _ = (cpu, task);
+    }
     /// Interrupts `to`, so that it looks at its run queue.
     fn send_reschedule(&mut self, from: CpuId, to: CpuId);
     /// How long a search that looks at the run queues of `cpus` other CPUs takes on `cpu`, ns. The

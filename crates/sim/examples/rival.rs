@@ -7,6 +7,7 @@ use schedlab_machine::Machine;
 use schedlab_sim::{Engine, Nothing, Observer, Settings};
 use schedlab_trace::Event;
 use schedlab_workload::program::*;
+use std::path::Path;
 
 fn periodic(tasks: u32, cpus: u32, work_ns: u64, period_ns: u64) -> Workload {
     Workload {
@@ -68,10 +69,34 @@ fn run<O: Observer>(machine: &Machine, workload: &Workload, seconds: u64, observ
     );
 }
 
+/// A preset machine with some lines changed.
+fn machine(preset: &str, changes: &[(&str, &str)]) -> Machine {
+    let mut text = Machine::preset_text(preset).expect("a preset").to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{preset} has no {from}");
+        text = text.replace(from, to);
+    }
+    Machine::parse(&text, Path::new(preset)).unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn main() {
-    let generic = Machine::preset("generic").expect("a preset");
-    run(&generic, &periodic(32, 8, 2_000_000, 10_000_000), 100, Nothing);
-    run(&generic, &periodic(32, 8, 2_000_000, 10_000_000), 100, Vec::<Event>::new());
-    let big = Machine::preset("gnr-2s-snc3").expect("a preset");
-    run(&big, &periodic(768, 480, 2_000_000, 10_000_000), 5, Nothing);
+    let small = machine(
+        "generic",
+        &[
+            ("cores_per_llc = 4", "cores_per_llc = 8"),
+            ("threads_per_core = 2", "threads_per_core = 1"),
+            ("throughput = [1.0, 1.25]", "throughput = [1.0]"),
+            ("power = [1.0, 1.15]", "power = [1.0]"),
+        ],
+    );
+    let which = std::env::args().nth(1).unwrap_or_default();
+    if which != "big" {
+        run(&small, &periodic(32, 8, 2_000_000, 10_000_000), 100, Nothing);
+        run(&small, &periodic(32, 8, 2_000_000, 10_000_000), 100, Vec::<Event>::new());
+    }
+    if which == "small" {
+        return;
+    }
+    let big = machine("gnr-2s-snc3", &[("cores_per_llc = 40", "cores_per_llc = 32")]);
+    run(&big, &periodic(768, 384, 2_000_000, 10_000_000), 5, Nothing);
 }

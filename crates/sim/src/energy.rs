@@ -1,9 +1,11 @@
 //! Energy: the integral of the power of every core and of every package's uncore.
 
 use schedlab_machine::{CpuId, Machine};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What a CPU does, as its power is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
     /// Runs a task or the kernel.
     Busy,
@@ -20,21 +22,46 @@ pub struct EnergyMeter {
     packages: Vec<Rail>,
     machine_uw: u64,
     transition_fj: u128,
+    /// Changes that lie ahead of the earliest event, because a kernel path is executed at once.
+    ahead: BinaryHeap<Reverse<Change>>,
+    changes: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// A CPU's activity changes: when, in which order, which CPU, to what.
+type Change = (u64, u64, u32, Activity);
+
+/// What draws power together: how many of its CPUs do what, and the energy so far.
+#[derive(Clone, Debug, Default)]
 struct Rail {
+    busy: usize,
+    /// CPUs in each idle state.
+    idle: Vec<u32>,
     power_uw: u64,
     since_ns: u64,
     energy_fj: u128,
 }
 
 impl Rail {
+    fn of(states: usize) -> Rail {
+        Rail { idle: vec![0; states.max(1)], ..Rail::default() }
+    }
+
+    fn count(&mut self, activity: Activity, comes: bool) {
+        match (activity, comes) {
+            (Activity::Busy, true) => self.busy += 1,
+            (Activity::Busy, false) => self.busy -= 1,
+            (Activity::Idle(state), true) => self.idle[state as usize] += 1,
+            (Activity::Idle(state), false) => self.idle[state as usize] -= 1,
+        }
+    }
+
+    fn shallowest(&self) -> usize {
+        self.idle.iter().position(|&cpus| cpus > 0).unwrap_or(0)
+    }
+
     fn set(&mut self, power_uw: u64, now_ns: u64) {
-        // The executing CPU's clock may run ahead of others', so a rail may be set in its past.
-        let span_ns = now_ns.saturating_sub(self.since_ns);
-        self.energy_fj += u128::from(self.power_uw) * u128::from(span_ns);
-        self.since_ns = self.since_ns.max(now_ns);
+        self.energy_fj += u128::from(self.power_uw) * u128::from(now_ns - self.since_ns);
+        self.since_ns = now_ns;
         self.power_uw = power_uw;
     }
 }
@@ -70,13 +97,23 @@ pub fn deepest(machine: &Machine, cpu: CpuId) -> u32 {
 impl EnergyMeter {
     /// Every CPU in its deepest idle state at time 0.
     pub fn new(machine: &Machine) -> EnergyMeter {
+        let topology = machine.topology();
+        let states = machine.cpu_ids().map(|cpu| machine.idle_states(cpu).len()).max();
+        let rail = Rail::of(states.unwrap_or(0));
         let mut meter = EnergyMeter {
             cpus: machine.cpu_ids().map(|cpu| Activity::Idle(deepest(machine, cpu))).collect(),
-            cores: vec![Rail::default(); machine.topology().cores().len()],
-            packages: vec![Rail::default(); machine.topology().packages().len()],
+            cores: vec![rail.clone(); topology.cores().len()],
+            packages: vec![rail; topology.packages().len()],
             machine_uw: machine.uncore_power().machine_uw,
             transition_fj: 0,
+            ahead: BinaryHeap::with_capacity(2 * machine.cpu_count()),
+            changes: 0,
         };
+        for cpu in machine.cpu_ids() {
+            let activity = meter.cpus[cpu.index()];
+            meter.cores[topology.cores().of(cpu)].count(activity, true);
+            meter.packages[topology.packages().of(cpu)].count(activity, true);
+        }
         for cpu in machine.cpu_ids() {
             meter.settle(machine, cpu, 0);
         }
@@ -84,8 +121,25 @@ impl EnergyMeter {
     }
 
     /// `cpu` does something else from `now_ns` on.
-    pub fn set(&mut self, machine: &Machine, cpu: CpuId, activity: Activity, now_ns: u64) {
-        if self.cpus[cpu.index()] == activity {
+    pub fn set(&mut self, cpu: CpuId, activity: Activity, now_ns: u64) {
+        self.changes += 1;
+        self.ahead.push(Reverse((now_ns, self.changes, cpu.0, activity)));
+    }
+
+    /// No change before `now_ns` is to come any more.
+    #[inline]
+    pub fn advance(&mut self, machine: &Machine, now_ns: u64) {
+        while let Some(&Reverse((time_ns, _, cpu, activity))) = self.ahead.peek()
+            && time_ns <= now_ns
+        {
+            self.ahead.pop();
+            self.change(machine, CpuId(cpu), activity, time_ns);
+        }
+    }
+
+    fn change(&mut self, machine: &Machine, cpu: CpuId, activity: Activity, now_ns: u64) {
+        let before = std::mem::replace(&mut self.cpus[cpu.index()], activity);
+        if before == activity {
             return;
         }
         if let Activity::Idle(state) = activity
@@ -93,51 +147,46 @@ impl EnergyMeter {
         {
             self.transition_fj += u128::from(state.transition_energy_nj) * 1_000_000;
         }
-        self.cpus[cpu.index()] = activity;
+        let topology = machine.topology();
+        let core = &mut self.cores[topology.cores().of(cpu)];
+        core.count(before, false);
+        core.count(activity, true);
+        let package = &mut self.packages[topology.packages().of(cpu)];
+        package.count(before, false);
+        package.count(activity, true);
         self.settle(machine, cpu, now_ns);
     }
 
     fn settle(&mut self, machine: &Machine, cpu: CpuId, now_ns: u64) {
         let topology = machine.topology();
-        let threads = topology.cores().siblings(cpu);
-        let (busy, shallowest) = self.census(threads.iter());
-        let power_uw = if busy > 0 {
+        let core = &mut self.cores[topology.cores().of(cpu)];
+        let power_uw = if core.busy > 0 {
             let alone_uw = machine.busy_power_max_uw(cpu);
-            alone_uw * u64::from(machine.smt().power_permille(busy)) / 1000
+            alone_uw * u64::from(machine.smt().power_permille(core.busy)) / 1000
         } else {
-            machine.idle_power_uw(cpu, shallowest as usize)
+            machine.idle_power_uw(cpu, core.shallowest())
         };
-        self.cores[topology.cores().of(cpu)].set(power_uw, now_ns);
+        core.set(power_uw, now_ns);
 
-        let package = topology.packages().of(cpu);
-        let uncore = machine.uncore_power();
-        let (busy, shallowest) = self.census(topology.packages().siblings(cpu).iter());
-        let power_uw = if busy > 0 {
-            uncore.package_active_uw
+        let package = &mut self.packages[topology.packages().of(cpu)];
+        let power_uw = if package.busy > 0 {
+            machine.uncore_power().package_active_uw
         } else {
-            machine.package_idle_power_uw(cpu, shallowest as usize)
+            machine.package_idle_power_uw(cpu, package.shallowest())
         };
-        self.packages[package].set(power_uw, now_ns);
+        package.set(power_uw, now_ns);
     }
 
-    /// How many of these CPUs are busy, and the shallowest idle state among the others.
-    fn census(&self, cpus: impl Iterator<Item = CpuId>) -> (usize, u32) {
-        cpus.fold((0, u32::MAX), |(busy, shallowest), cpu| match self.cpus[cpu.index()] {
-            Activity::Busy => (busy + 1, shallowest),
-            Activity::Idle(state) => (busy, shallowest.min(state)),
-        })
-    }
-
-    /// The energy drawn until `now_ns`.
-    pub fn read(&self, now_ns: u64) -> Energy {
-        let joules = |rail: &Rail| {
-            let mut rail = *rail;
+    /// The energy drawn until `now_ns`, the end of the run.
+    pub fn read(&mut self, machine: &Machine, now_ns: u64) -> Energy {
+        self.advance(machine, now_ns);
+        let joules = |rail: &mut Rail| {
             rail.set(0, now_ns);
             rail.energy_fj as f64 / 1e15
         };
         Energy {
-            cores_j: self.cores.iter().map(joules).collect(),
-            packages_j: self.packages.iter().map(joules).collect(),
+            cores_j: self.cores.iter_mut().map(joules).collect(),
+            packages_j: self.packages.iter_mut().map(joules).collect(),
             machine_j: (u128::from(self.machine_uw) * u128::from(now_ns)) as f64 / 1e15,
             transitions_j: self.transition_fj as f64 / 1e15,
         }

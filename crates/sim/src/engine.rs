@@ -76,6 +76,8 @@ pub enum Ending {
 pub struct CpuTimes {
     /// Running tasks or the kernel, ns.
     pub busy_ns: u64,
+    /// Of that, in interrupts and softirqs, ns.
+    pub irq_ns: u64,
     /// In each idle state, ns.
     pub idle_ns: Vec<u64>,
     /// Ticks.
@@ -191,6 +193,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 speed: capacity * FULL_SPEED / 1024,
                 pace: u64::MAX,
                 busy_ns: 0,
+                irq_ns: 0,
                 busy_since_ns: None,
                 ticks: 0,
                 ipis: 0,
@@ -216,6 +219,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 digest: Digest::default(),
                 events: 0,
                 comms: Vec::new(),
+                prios: Vec::new(),
+                touched: Vec::new(),
                 tick_ns,
                 random: Pcg::new(settings.seed, KERNEL_STREAM),
                 decisions: settings.explain.then(Vec::new),
@@ -279,6 +284,62 @@ impl<'a, O: Observer> Engine<'a, O> {
         None
     }
 
+    /// The scheduler's state.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.sched
+    }
+
+    /// Checks what must hold between any two events: what [`Scheduler::verify`] checks, and that
+    /// no CPU sleeps or computes on while work waits for it that nothing will tell it of.
+    ///
+    /// # Errors
+    /// The first thing that does not hold, in one line.
+    pub fn verify(&self) -> Result<(), String> {
+        self.sched.verify()?;
+        for cpu in self.platform.machine.cpu_ids() {
+            self.verify_cpu(cpu)?;
+        }
+        Ok(())
+    }
+
+    fn verify_cpu(&self, id: CpuId) -> Result<(), String> {
+        let cpu = &self.platform.cpus[id.index()];
+        let wrong = |what: &str| Err(format!("CPU {}: {what}", id.0));
+        let told = cpu.ipi_ns != NEVER;
+        if self.platform.queue.time_ns(id.index()) == NEVER
+            && (told || cpu.tick_ns != NEVER || cpu.done_ns != NEVER || !cpu.timers.is_empty())
+        {
+            return wrong("it has events, but is not queued");
+        }
+        match cpu.doing {
+            Doing::Idle { .. } if told => Ok(()),
+            Doing::Idle { .. } => {
+                let state = &self.sched.cpus()[id.index()];
+                if self.sched.current(id).is_some() {
+                    return wrong("it sleeps, but a task runs on it");
+                }
+                if state.nr_running > 0 || state.ttwu_pending || self.sched.need_resched(id) {
+                    return wrong("it sleeps although tasks wait on it");
+                }
+                Ok(())
+            }
+            Doing::Computing { .. } => {
+                if self.sched.current(id).is_none() {
+                    return wrong("it computes for no task");
+                }
+                if cpu.done_ns == NEVER {
+                    return wrong("its computation never ends");
+                }
+                if self.sched.need_resched(id) && !told {
+                    return wrong("it should schedule, but nothing tells it");
+                }
+                Ok(())
+            }
+            Doing::Kernel if cpu.done_ns == NEVER => wrong("it never leaves the kernel"),
+            Doing::Kernel => Ok(()),
+        }
+    }
+
     /// Virtual time so far, ns.
     pub fn now_ns(&self) -> u64 {
         self.platform.clock_ns
@@ -312,6 +373,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let index = cpu.index();
         self.platform.queue.set(index, NEVER);
         self.platform.clock_ns = time_ns;
+        self.platform.energy.advance(self.platform.machine, time_ns);
         if O::ACTIVE {
             self.platform.observer.horizon(time_ns);
         }
@@ -325,7 +387,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.platform.cpus[index].doing = Doing::Kernel;
         self.platform.cpus[index].done_ns = NEVER;
+        let since_ns = self.platform.clock_ns;
         self.interrupts(cpu);
+        self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
         self.continue_running(cpu);
         let state = &mut self.platform.cpus[index];
         state.busy_until_ns = self.platform.clock_ns;
@@ -529,9 +593,12 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             if let Doing::Idle { since_ns, state } = cpu.doing {
                 cpu.idle_ns[state as usize] += end_ns.saturating_sub(since_ns);
+                // A kernel path that the end cut short counts up to the end.
+                cpu.busy_ns -= since_ns.saturating_sub(end_ns);
             }
             CpuTimes {
                 busy_ns: cpu.busy_ns,
+                irq_ns: cpu.irq_ns,
                 idle_ns: std::mem::take(&mut cpu.idle_ns),
                 ticks: cpu.ticks,
                 ipis: cpu.ipis,
@@ -554,7 +621,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             cpus,
             tasks: tasks.collect(),
             task_names: crate::record::task_names(&self.platform.comms),
-            energy: self.platform.energy.read(end_ns),
+            energy: self.platform.energy.read(self.platform.machine, end_ns),
             decisions: self.platform.decisions.take().unwrap_or_default(),
             strings: self.strings,
             observer: self.platform.observer,

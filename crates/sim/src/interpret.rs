@@ -548,6 +548,8 @@ impl<O: Observer> Engine<'_, O> {
         });
         *own_index += 1;
         self.platform.comms.push(self.program_names[program.0 as usize]);
+        self.platform.prios.push(120 + attributes.nice);
+        self.platform.touched.push((self.platform.clock_ns, cpu));
         self.live += 1;
         task
     }

@@ -16,6 +16,7 @@ mod record;
 mod simulate;
 mod streams;
 mod sync;
+mod watch;
 
 pub use energy::Energy;
 pub use engine::{CpuTimes, Ending, Engine, Outcome, Settings, TaskSummary};
@@ -26,3 +27,4 @@ pub use platform::FIRST_PID;
 pub use random::Pcg;
 pub use record::RecordedTrace;
 pub use simulate::{DURATION_MAX_NS, SimError, check, simulate};
+pub use watch::{run_watched, verify_outcome};

@@ -78,6 +78,8 @@ pub struct Cpu {
     pub pace: u64,
     /// Busy time, ns.
     pub busy_ns: u64,
+    /// Of that, in interrupts and softirqs, ns.
+    pub irq_ns: u64,
     /// When it last became busy, ns; `None` while it idles.
     pub busy_since_ns: Option<u64>,
     /// Time in each idle state, ns.
@@ -117,6 +119,10 @@ pub struct Platform<'a, O> {
     pub events: u64,
     /// Names of tasks.
     pub comms: Vec<StrId>,
+    /// Their priorities as events give them.
+    pub prios: Vec<i32>,
+    /// When something was last done to each task, ns, and by which CPU.
+    pub touched: Vec<(u64, CpuId)>,
     /// Length of a tick, ns.
     pub tick_ns: u64,
     /// What kernel code draws from.
@@ -124,6 +130,9 @@ pub struct Platform<'a, O> {
     /// Explained decisions, if wanted.
     pub decisions: Option<Vec<(u64, CpuId, Decision)>>,
 }
+
+/// Priority of idle tasks in events.
+const IDLE_PRIO: i32 = 120;
 
 /// Tasks are numbered from this pid on.
 pub const FIRST_PID: i32 = 1000;
@@ -145,10 +154,29 @@ impl<O: Observer> Platform<'_, O> {
         }
     }
 
+    fn prio(&self, task: Option<TaskId>) -> i32 {
+        task.map_or(IDLE_PRIO, |task| self.prios[task.index()])
+    }
+
     fn name(&self, task: Option<TaskId>) -> Task {
         match task {
             None => Task { pid: Pid::IDLE, comm: StrId::EMPTY },
             Some(task) => Task { pid: pid(task), comm: self.comms[task.index()] },
+        }
+    }
+
+    /// Notes when something was done to the tasks that an event is about.
+    fn touch_tasks(&mut self, cpu: CpuId, point: &TracePoint) {
+        let (one, other) = match *point {
+            TracePoint::Switch { prev, next, .. } => (prev, next),
+            TracePoint::Waking { task, .. }
+            | TracePoint::Wakeup { task, .. }
+            | TracePoint::WakeupNew { task, .. }
+            | TracePoint::Migrate { task, .. } => (Some(task), None),
+            TracePoint::WakeIdleWithoutIpi { .. } => (None, None),
+        };
+        for task in [one, other].into_iter().flatten() {
+            self.touched[task.index()] = (self.clock_ns, cpu);
         }
     }
 
@@ -215,15 +243,13 @@ impl<O: Observer> Platform<'_, O> {
         if let Doing::Computing { since_ns, work_left, wall } = state.doing {
             let rate = if wall { FULL_SPEED } else { state.speed.min(state.pace).max(1) };
             state.done_ns = since_ns.saturating_add(work_left.div_ceil(rate));
-        } else {
-            state.done_ns = NEVER;
         }
     }
 
     /// The CPU starts or stops being busy: its power changes, and the speed of its core's threads.
     pub fn set_activity(&mut self, cpu: CpuId, activity: Activity) {
         let now_ns = self.clock_ns;
-        self.energy.set(self.machine, cpu, activity, now_ns);
+        self.energy.set(cpu, activity, now_ns);
         let state = &mut self.cpus[cpu.index()];
         let was_busy = state.busy_since_ns.is_some();
         let busy = activity == Activity::Busy;
@@ -327,8 +353,15 @@ impl<O: Observer> Hardware for Platform<'_, O> {
         self.random.next_u32()
     }
 
+    fn wait_for(&mut self, cpu: CpuId, task: TaskId) {
+        let (touched_ns, by) = self.touched[task.index()];
+        if by != cpu {
+            self.clock_ns = self.clock_ns.max(touched_ns + 1);
+        }
+    }
+
     fn trace(&mut self, cpu: CpuId, point: TracePoint) {
-        let prio = 120;
+        self.touch_tasks(cpu, &point);
         let kind = match point {
             TracePoint::Switch { prev, reason, next } => {
                 let prev_state = match reason {
@@ -337,25 +370,34 @@ impl<O: Observer> Hardware for Platform<'_, O> {
                     LeaveReason::BlockedSpecial => TaskState::DiskSleep,
                     LeaveReason::Dead => TaskState::Dead,
                 };
+                let (prev_prio, next_prio) = (self.prio(prev), self.prio(next));
                 let (prev, next) = (self.name(prev), self.name(next));
-                let kind =
-                    EventKind::Switch { prev, prev_prio: prio, prev_state, next, next_prio: prio };
+                let kind = EventKind::Switch { prev, prev_prio, prev_state, next, next_prio };
                 self.emit(cpu, kind);
                 self.cpus[cpu.index()].running = next.pid;
                 return;
             }
-            TracePoint::Waking { task, target_cpu } => {
-                EventKind::Waking { task: self.name(Some(task)), prio, target_cpu }
-            }
-            TracePoint::Wakeup { task, target_cpu } => {
-                EventKind::Wakeup { task: self.name(Some(task)), prio, target_cpu }
-            }
-            TracePoint::WakeupNew { task, target_cpu } => {
-                EventKind::WakeupNew { task: self.name(Some(task)), prio, target_cpu }
-            }
-            TracePoint::Migrate { task, from_cpu, to_cpu } => {
-                EventKind::Migrate { task: self.name(Some(task)), prio, from_cpu, to_cpu }
-            }
+            TracePoint::Waking { task, target_cpu } => EventKind::Waking {
+                task: self.name(Some(task)),
+                prio: self.prio(Some(task)),
+                target_cpu,
+            },
+            TracePoint::Wakeup { task, target_cpu } => EventKind::Wakeup {
+                task: self.name(Some(task)),
+                prio: self.prio(Some(task)),
+                target_cpu,
+            },
+            TracePoint::WakeupNew { task, target_cpu } => EventKind::WakeupNew {
+                task: self.name(Some(task)),
+                prio: self.prio(Some(task)),
+                target_cpu,
+            },
+            TracePoint::Migrate { task, from_cpu, to_cpu } => EventKind::Migrate {
+                task: self.name(Some(task)),
+                prio: self.prio(Some(task)),
+                from_cpu,
+                to_cpu,
+            },
             TracePoint::WakeIdleWithoutIpi { target_cpu } => {
                 EventKind::WakeIdleWithoutIpi { target_cpu }
             }

@@ -38,6 +38,11 @@ impl EventQueue {
         }
     }
 
+    /// The time of `cpu`'s next event.
+    pub fn time_ns(&self, cpu: usize) -> u64 {
+        self.times_ns[cpu]
+    }
+
     /// The CPU with the earliest event and its time, [`NEVER`] if there is none.
     #[inline]
     pub fn earliest(&self) -> (usize, u64) {

@@ -7,6 +7,7 @@ mod pick;
 mod placement;
 mod run_queue;
 mod task;
+mod verify;
 
 pub use placement::WakeFlags;
 pub use run_queue::RunQueue;

@@ -49,9 +49,14 @@ impl Scheduler {
                 tasks[place..].rotate_left(1);
             }
             self.update_misfit(cpu, Some(next));
+            if self.rqs[cpu.index()].curr != Some(next) {
+                hardware.wait_for(cpu, next);
+                self.update_clock(cpu, hardware);
+            }
         }
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
+        rq.told = false;
         let prev = rq.curr;
         // After the stopper thread, the idle task is a change although no fair task ran before.
         let stopper_ran = std::mem::take(&mut rq.stopper_ran);

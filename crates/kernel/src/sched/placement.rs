@@ -141,6 +141,7 @@ impl Scheduler {
             return false;
         }
         let prev_cpu = self.tasks[id.index()].cpu;
+        hardware.wait_for(waker_cpu, id);
         hardware.trace(waker_cpu, TracePoint::Waking { task: id, target_cpu: prev_cpu });
         hardware.charge(waker_cpu, Path::Wakeup);
         self.tasks[id.index()].state = TaskState::Runnable;
@@ -151,6 +152,7 @@ impl Scheduler {
             if self.rqs[prev_cpu.index()].curr != Some(id) {
                 self.check_preempt(prev_cpu, id, waker_cpu, hardware);
             }
+            self.tell(prev_cpu, waker_cpu, hardware);
             hardware.trace(waker_cpu, TracePoint::Wakeup { task: id, target_cpu: prev_cpu });
             return true;
         }
@@ -309,6 +311,7 @@ impl Scheduler {
         }
         let mut list = std::mem::take(&mut self.rqs[cpu.index()].wake_list);
         for &id in &list {
+            hardware.wait_for(cpu, id);
             hardware.charge(cpu, Path::RemoteWakeup);
             self.update_clock(cpu, hardware);
             self.activate(id, cpu, cpu, hardware);
@@ -329,12 +332,21 @@ impl Scheduler {
         hardware: &mut impl Hardware,
     ) {
         let rq = &mut self.rqs[cpu.index()];
-        let before = rq.need_resched || rq.fair.resched();
         match rq.curr {
             None => rq.need_resched = true,
             Some(_) => rq.fair.check_preempt(&mut self.entities, id, rq.clock.clock_task),
         }
-        if !before && (rq.need_resched || rq.fair.resched()) && cpu != executing_cpu {
+        self.tell(cpu, executing_cpu, hardware);
+    }
+
+    /// Interrupts a CPU that should schedule, unless that was done (`resched_curr()`). To account
+    /// the run time of its task can be reason enough.
+    pub(super) fn tell(&mut self, cpu: CpuId, executing_cpu: CpuId, hardware: &mut impl Hardware) {
+        if !self.need_resched(cpu) {
+            return;
+        }
+        let told = std::mem::replace(&mut self.rqs[cpu.index()].told, true);
+        if !told && cpu != executing_cpu {
             self.interrupt(cpu, executing_cpu, hardware);
         }
     }

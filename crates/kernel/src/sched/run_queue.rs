@@ -23,6 +23,8 @@ pub struct RunQueue {
     pub util_est: u64,
     pub(super) curr: Option<TaskId>,
     pub(super) need_resched: bool,
+    /// The CPU knows, or will by an interrupt.
+    pub(super) told: bool,
     /// The stopper thread has the CPU.
     pub(super) stopper_ran: bool,
     /// What tasks that left while asleep still contribute.
@@ -75,6 +77,7 @@ impl RunQueue {
             util_est: 0,
             curr: None,
             need_resched: false,
+            told: false,
             stopper_ran: false,
             removed: Removed::default(),
             wake_list: Vec::new(),
@@ -271,9 +274,11 @@ impl Scheduler {
         executing_cpu: CpuId,
         hardware: &mut impl Hardware,
     ) {
+        hardware.wait_for(executing_cpu, id);
         hardware.charge(executing_cpu, crate::hardware::Path::Migrate);
         let from_cpu = self.tasks[id.index()].cpu;
         self.dequeue(from_cpu, id, Dequeue::Move, Averages::Detach);
+        self.tell(from_cpu, executing_cpu, hardware);
         self.set_cpu(id, to_cpu, executing_cpu, hardware);
     }
 

@@ -1,0 +1,298 @@
+//! Checkers that watch a run: what they find is a defect of the simulator, never of a workload.
+
+use crate::energy::{Activity, deepest};
+use crate::engine::{Engine, Outcome};
+use schedlab_kernel::fair::queue::FairQueue;
+use schedlab_machine::{CpuId, Machine};
+use schedlab_trace::{Event, EventKind, Pid, TaskState};
+use std::collections::BTreeMap;
+
+/// Runs to the end and checks the state between any `every` events ([`Engine::verify`]), and in
+/// the end what the events and the outcome tell ([`verify_outcome`]).
+///
+/// # Errors
+/// The first thing that does not hold, in one line, with its time.
+pub fn run_watched(
+    machine: &Machine,
+    mut engine: Engine<'_, Vec<Event>>,
+    duration_ns: u64,
+    every: u32,
+) -> Result<Outcome<Vec<Event>>, String> {
+    let mut least = Vec::new();
+    let ending = loop {
+        let ending = engine.advance(duration_ns, every.max(1));
+        let at = |what| format!("at {} ns: {what}", engine.now_ns());
+        engine.verify().map_err(at)?;
+        watch_virtual_time(&engine, &mut least).map_err(at)?;
+        if let Some(ending) = ending {
+            break ending;
+        }
+    };
+    let outcome = engine.finish(ending, duration_ns);
+    verify_outcome(machine, &outcome)?;
+    Ok(outcome)
+}
+
+/// CFS's `min_vruntime` never goes back.
+fn watch_virtual_time<O: crate::Observer>(
+    engine: &Engine<'_, O>,
+    least: &mut Vec<u64>,
+) -> Result<(), String> {
+    let scheduler = engine.scheduler();
+    for index in 0..scheduler.cpus().len() {
+        let FairQueue::Cfs(queue) = &scheduler.run_queue(CpuId(index as u32)).fair else { break };
+        let now = queue.min_vruntime;
+        let before = least.get(index).copied().unwrap_or(now);
+        if (now.wrapping_sub(before) as i64) < 0 {
+            return Err(format!("min_vruntime of CPU {index} went back from {before} to {now}"));
+        }
+        match least.get_mut(index) {
+            Some(least) => *least = now,
+            None => least.push(now),
+        }
+    }
+    Ok(())
+}
+
+/// Checks what a finished run tells against itself: tasks are on one CPU at a time and run only
+/// once they were woken, the times of each CPU add up to the whole, and energy is the integral of
+/// power.
+///
+/// # Errors
+/// The first thing that does not hold, in one line.
+pub fn verify_outcome(machine: &Machine, outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
+    let cpus = machine.cpu_count();
+    let mut last_ns = vec![0; cpus];
+    for event in &outcome.observer {
+        let last_ns = &mut last_ns[event.cpu.index()];
+        if event.timestamp_ns < *last_ns {
+            return Err(format!("{event:?} comes after {last_ns} ns of its CPU"));
+        }
+        *last_ns = event.timestamp_ns;
+    }
+    let mut events = outcome.observer.clone();
+    events.sort_by_key(|event| (event.timestamp_ns, event.cpu));
+    let mut places = Places { running: vec![Pid::IDLE; cpus], tasks: BTreeMap::new() };
+    let mut idle = Idle::new(machine);
+    for event in &events {
+        places.event(event).map_err(|what| format!("{what}: {event:?}"))?;
+        idle.event(event).map_err(|what| format!("{what}: {event:?}"))?;
+    }
+    verify_times(outcome)?;
+    idle.verify(outcome)
+}
+
+fn verify_times(outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
+    let mut busy_ns = 0;
+    for (cpu, times) in outcome.cpus.iter().enumerate() {
+        let idle_ns: u64 = times.idle_ns.iter().sum();
+        if times.busy_ns + idle_ns != outcome.end_ns {
+            return Err(format!(
+                "CPU {cpu} was busy for {} ns and idle for {idle_ns} ns of {} ns",
+                times.busy_ns, outcome.end_ns
+            ));
+        }
+        busy_ns += times.busy_ns;
+    }
+    let run_ns: u64 = outcome.tasks.iter().map(|task| task.runtime_ns).sum();
+    if run_ns > busy_ns {
+        return Err(format!("tasks ran for {run_ns} ns on CPUs busy for {busy_ns} ns"));
+    }
+    Ok(())
+}
+
+/// Where a task is, as events tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Queued,
+    Running(CpuId),
+    Asleep,
+    Waking,
+    Gone,
+}
+
+struct Places {
+    running: Vec<Pid>,
+    tasks: BTreeMap<Pid, Place>,
+}
+
+impl Places {
+    fn event(&mut self, event: &Event) -> Result<(), String> {
+        match event.kind {
+            EventKind::Switch { prev, prev_state, next, .. } => {
+                let running = &mut self.running[event.cpu.index()];
+                if *running != prev.pid {
+                    return Err(format!("{running:?} ran before"));
+                }
+                *running = next.pid;
+                if prev.pid != Pid::IDLE {
+                    let place = match prev_state {
+                        TaskState::Running | TaskState::Preempted => Place::Queued,
+                        TaskState::Dead => Place::Gone,
+                        _ => Place::Asleep,
+                    };
+                    self.go(prev.pid, &[Place::Running(event.cpu)], place)?;
+                }
+                if next.pid != Pid::IDLE {
+                    self.go(next.pid, &[Place::Queued], Place::Running(event.cpu))?;
+                }
+                Ok(())
+            }
+            EventKind::Waking { task, .. } => self.go(task.pid, &[Place::Asleep], Place::Waking),
+            EventKind::Wakeup { task, .. } => self.go(task.pid, &[Place::Waking], Place::Queued),
+            EventKind::WakeupNew { task, .. } => match self.tasks.insert(task.pid, Place::Queued) {
+                None => Ok(()),
+                Some(place) => Err(format!("it was {place:?} before")),
+            },
+            EventKind::Migrate { task, .. } => match self.tasks.get(&task.pid) {
+                Some(Place::Queued | Place::Waking | Place::Asleep) => Ok(()),
+                place => Err(format!("it was {place:?} before")),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn go(&mut self, pid: Pid, from: &[Place], to: Place) -> Result<(), String> {
+        match self.tasks.insert(pid, to) {
+            Some(place) if from.contains(&place) => Ok(()),
+            place => Err(format!("task {} was {place:?}", pid.0)),
+        }
+    }
+}
+
+/// Idle periods, as events tell them, and the energy that follows from them.
+struct Idle<'a> {
+    machine: &'a Machine,
+    /// Activity of each CPU, and since when.
+    cpus: Vec<(Activity, u64)>,
+    /// Every change of activity: when, which CPU, to what.
+    changes: Vec<(u64, CpuId, Activity)>,
+    idle_ns: Vec<u64>,
+    running: Vec<Pid>,
+}
+
+impl<'a> Idle<'a> {
+    fn new(machine: &'a Machine) -> Idle<'a> {
+        let count = machine.cpu_count();
+        Idle {
+            machine,
+            cpus: vec![(Activity::Busy, 0); count],
+            changes: Vec::new(),
+            idle_ns: vec![0; count],
+            running: vec![Pid::IDLE; count],
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), String> {
+        match event.kind {
+            EventKind::Switch { next, .. } => self.running[event.cpu.index()] = next.pid,
+            EventKind::IdleEnter { cpu, state } => {
+                if self.running[cpu.index()] != Pid::IDLE {
+                    return Err("a task runs".to_owned());
+                }
+                if self.cpus[cpu.index()].0 != Activity::Busy {
+                    return Err("it idles already".to_owned());
+                }
+                self.change(event.timestamp_ns, cpu, Activity::Idle(state));
+            }
+            EventKind::IdleExit { cpu } => {
+                let Activity::Idle(state) = self.cpus[cpu.index()].0 else {
+                    return Err("it did not idle".to_owned());
+                };
+                // The event comes once the CPU has woken up, which takes power and time.
+                let state = self.machine.idle_states(cpu).get(state as usize);
+                let exit_ns = state.map_or(0, |state| state.exit_latency_ns);
+                self.change(event.timestamp_ns - exit_ns, cpu, Activity::Busy);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, now_ns: u64, cpu: CpuId, activity: Activity) {
+        let (before, since_ns) = std::mem::replace(&mut self.cpus[cpu.index()], (activity, now_ns));
+        if before != Activity::Busy {
+            self.idle_ns[cpu.index()] += now_ns - since_ns;
+        }
+        self.changes.push((now_ns, cpu, activity));
+    }
+
+    fn verify(mut self, outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
+        for cpu in self.machine.cpu_ids() {
+            let (activity, since_ns) = self.cpus[cpu.index()];
+            let mut idle_ns = self.idle_ns[cpu.index()];
+            if activity != Activity::Busy {
+                idle_ns += outcome.end_ns.saturating_sub(since_ns);
+            }
+            let told_ns: u64 = outcome.cpus[cpu.index()].idle_ns.iter().sum();
+            if idle_ns != told_ns {
+                return Err(format!(
+                    "CPU {} idled for {idle_ns} ns by its events, {told_ns} ns by its sums",
+                    cpu.0
+                ));
+            }
+        }
+        self.changes.sort_by_key(|&(time_ns, ..)| time_ns);
+        let told_j = outcome.energy.total_j() - outcome.energy.machine_j;
+        let energy_j = self.integral_j(outcome.end_ns);
+        if (told_j - energy_j).abs() > 1e-9 * energy_j.max(1.0) {
+            return Err(format!("energy is {told_j} J, but the integral of power {energy_j} J"));
+        }
+        Ok(())
+    }
+
+    /// The integral of the power of all cores and packages, with what transitions take.
+    fn integral_j(&self, end_ns: u64) -> f64 {
+        let machine = self.machine;
+        let mut now: Vec<Activity> =
+            machine.cpu_ids().map(|cpu| Activity::Idle(deepest(machine, cpu))).collect();
+        let (mut energy_fj, mut since_ns) = (0_u128, 0);
+        for &(time_ns, cpu, activity) in &self.changes {
+            if time_ns > end_ns {
+                break;
+            }
+            energy_fj += u128::from(self.power_uw(&now)) * u128::from(time_ns - since_ns);
+            since_ns = time_ns;
+            if let Activity::Idle(state) = activity
+                && now[cpu.index()] != activity
+                && let Some(state) = machine.idle_states(cpu).get(state as usize)
+            {
+                energy_fj += u128::from(state.transition_energy_nj) * 1_000_000;
+            }
+            now[cpu.index()] = activity;
+        }
+        energy_fj += u128::from(self.power_uw(&now)) * u128::from(end_ns - since_ns);
+        energy_fj as f64 / 1e15
+    }
+
+    /// The power of all cores and packages, by looking at each.
+    fn power_uw(&self, now: &[Activity]) -> u64 {
+        let machine = self.machine;
+        let census = |cpus: &schedlab_machine::CpuSet| {
+            cpus.iter().fold((0, u32::MAX), |(busy, shallowest), cpu| match now[cpu.index()] {
+                Activity::Busy => (busy + 1, shallowest),
+                Activity::Idle(state) => (busy, shallowest.min(state)),
+            })
+        };
+        let core_uw = |core: &schedlab_machine::CpuSet| {
+            let Some(cpu) = core.first() else { return 0 };
+            match census(core) {
+                (0, shallowest) => machine.idle_power_uw(cpu, shallowest as usize),
+                (busy, _) => {
+                    let permille = u64::from(machine.smt().power_permille(busy));
+                    machine.busy_power_max_uw(cpu) * permille / 1000
+                }
+            }
+        };
+        let package_uw = |package: &schedlab_machine::CpuSet| {
+            let Some(cpu) = package.first() else { return 0 };
+            match census(package) {
+                (0, shallowest) => machine.package_idle_power_uw(cpu, shallowest as usize),
+                _ => machine.uncore_power().package_active_uw,
+            }
+        };
+        let topology = machine.topology();
+        topology.cores().groups().iter().map(core_uw).sum::<u64>()
+            + topology.packages().groups().iter().map(package_uw).sum::<u64>()
+    }
+}

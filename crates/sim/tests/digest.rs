@@ -1,0 +1,58 @@
+//! One digest per run, wherever it was compiled: these tests run in debug and in release builds.
+//! Whoever changes what the simulator does on purpose takes the new numbers over.
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+mod support;
+
+use schedlab_kernel::preset::Kernel;
+use schedlab_machine::Machine;
+use schedlab_sim::{Nothing, Settings, simulate};
+use schedlab_trace::Event;
+use schedlab_workload::models::{Model, hackbench, schbench};
+use schedlab_workload::program::Workload;
+
+fn run(machine: &str, kernel: &str, workload: &Workload, shuffle_ties: bool) -> (u64, u64) {
+    let machine = Machine::preset(machine).expect("a preset");
+    let kernel = Kernel::preset(kernel).expect("a preset");
+    let settings = Settings { shuffle_ties, ..Settings::new(&kernel, &machine, 200_000_000, 7) };
+    let outcome = simulate(&machine, kernel.domains, workload, &settings, Nothing);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let seen = simulate(&machine, kernel.domains, workload, &settings, Vec::<Event>::new());
+    let seen = seen.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((seen.digest, seen.events), (outcome.digest, outcome.events));
+    assert_eq!(seen.observer.len() as u64, outcome.events);
+    (outcome.digest, outcome.events)
+}
+
+fn hackbench() -> Workload {
+    let options =
+        hackbench::Options { groups: 2, fds: 5, loops: 40, ..hackbench::Options::default() };
+    options.workload("hackbench", 8).expect("valid")
+}
+
+fn schbench() -> Workload {
+    schbench::Options { runtime: 1, ..schbench::Options::default() }
+        .workload("schbench", 8)
+        .expect("valid")
+}
+
+#[test]
+fn digests_are_those_that_were_recorded() {
+    let found = [
+        run("generic", "v6.12", &hackbench(), false),
+        run("generic", "v6.1", &hackbench(), true),
+        run("kunpeng920-2s", "v5.7", &hackbench(), false),
+        run("generic", "v6.12", &schbench(), false),
+        run("pixel6-gs101", "v6.12", &schbench(), false),
+    ];
+    assert_eq!(found, RECORDED, "{found:#x?}");
+}
+
+/// Digest and number of events.
+const RECORDED: [(u64, u64); 5] = [
+    (0x57b6277ad4564e58, 1191),
+    (0xf9c3cebf69a2e538, 2743),
+    (0x9242883fdbce0a72, 530),
+    (0x5de4d12f1ce1f7a2, 2255),
+    (0x94934b1fd5397992, 2601),
+];

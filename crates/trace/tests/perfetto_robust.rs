@@ -63,6 +63,21 @@ fn a_gzip_file_that_is_cut_gives_what_it_has() {
 }
 
 #[test]
+fn a_packet_as_long_as_can_be_said_ends_the_file() {
+    let idle = event(10, 0, 13, &[number(1, 0), number(2, 0)]);
+    let length = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let file = [
+        bundle(0, std::slice::from_ref(&idle)),
+        [&[0x0a], &length[..]].concat(),
+        bundle(0, &[idle]),
+    ];
+    let contents = read_bytes(&file.concat()).unwrap();
+    assert_eq!(contents.events.len(), 1);
+    let told: Vec<_> = contents.findings().iter().map(|finding| finding.0).collect();
+    assert!(told.contains(&"oversized_packets") && told.contains(&"truncated"), "{told:?}");
+}
+
+#[test]
 fn packets_that_inflate_without_end_are_cut() {
     let bomb = {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());

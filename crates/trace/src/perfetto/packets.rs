@@ -123,7 +123,7 @@ impl PacketStream {
             let start = head.len() - rest.len();
             let Some(length) = usize::try_from(length).ok().filter(|&l| l <= PACKET_BYTES_MAX)
             else {
-                if !self.skip_oversized(start as u64 + length, quality)? {
+                if !self.skip_oversized(length.saturating_add(start as u64), quality)? {
                     return Ok(None);
                 }
                 continue;

@@ -64,6 +64,8 @@ pub struct Progress {
 pub enum Step {
     /// On to the next one.
     Done,
+    /// The same operation goes on, once other CPUs had their turn.
+    Again,
     /// The task computes.
     Computes,
     /// The task sleeps, yielded or ended: the CPU picks another.

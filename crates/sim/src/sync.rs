@@ -10,6 +10,9 @@ use schedlab_kernel::sched::WakeFlags;
 use schedlab_machine::CpuId;
 use schedlab_workload::program::{Access, ObjectId, Op, SLOTS, Slot, Which};
 
+/// The stage of a task that is in the system call that would put it to sleep.
+const LOOKED_AGAIN: u32 = 2;
+
 impl<O: Observer> Engine<'_, O> {
     pub(crate) fn wake_waiters(&mut self, cpu: CpuId, object: ObjectId, count: u32) {
         for _ in 0..count {
@@ -25,11 +28,19 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn lock(&mut self, cpu: CpuId, task: TaskId, object: ObjectId) -> Step {
         self.touch(cpu, object, Access::Atomic, 1);
         if let Object::Mutex { holder, .. } = self.object(object) {
-            if holder.is_some() {
-                self.system_call();
-                return self.sleep_on(cpu, task, object);
+            if holder.is_none() {
+                *holder = Some(task);
+                return Step::Done;
             }
-            *holder = Some(task);
+            // On its way to sleep, a task looks once more (the value that futex_wait() compares):
+            // a lock that is held for less than a system call hardly ever puts anyone to sleep.
+            let progress = &mut self.progress[task.index()];
+            if progress.stage != LOOKED_AGAIN {
+                progress.stage = LOOKED_AGAIN;
+                self.system_call();
+                return Step::Again;
+            }
+            return self.sleep_on(cpu, task, object);
         }
         Step::Done
     }

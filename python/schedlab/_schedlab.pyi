@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 __version__: str
 
@@ -89,6 +89,12 @@ class Trace:
     ) -> None: ...
     def info(self) -> TraceInfo: ...
     def events(self) -> Table: ...
+    def convert(
+        self,
+        format: str,
+        to: PathLike[str],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> tuple[int, int, dict[str, int]]: ...
     def wakeup_latency(self, from_: str, by_comm: bool) -> Table: ...
     def wakeup_latencies(self, from_: str) -> Table: ...
     def tasks(self) -> Table: ...
@@ -171,3 +177,38 @@ class PeltSignal:
     def period_contrib(self) -> int: ...
     @property
     def last_update_time(self) -> int: ...
+
+class WorkloadError(ValueError): ...
+
+class EnergyFacts(TypedDict):
+    cores_j: float
+    packages_j: float
+    machine_j: float
+    transitions_j: float
+    total_j: float
+
+class RunFacts(TypedDict):
+    first_tasks: int
+    ending: Literal["finished", "time up", "stuck"]
+    waiting: list[str]
+    end_ns: int
+    events: int
+    digest: str
+    energy: EnergyFacts
+
+def simulate(
+    machine: Machine,
+    kernel: Kernel,
+    text: str,
+    path: PathLike[str],
+    *,
+    duration_ns: int,
+    seed: int,
+    start_ns: int,
+    shuffle_ties: bool,
+    keep_events: bool,
+    keep_decisions: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[RunFacts, Table, Table, Table, Table | None, Trace | None]: ...
+def workload_names() -> list[str]: ...
+def workload_text(name: str) -> str | None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from schedlab._schedlab import Trace as _Native
 from schedlab._schedlab import convert_trace as _convert
@@ -79,6 +79,31 @@ class Trace:
         """
         self.path = Path(path)
         self.native = _Native(self.path, keep_events=keep_events, progress=progress)
+
+    @classmethod
+    def recorded(cls, name: str, native: _Native) -> Self:
+        """Wrap a simulated run's events, which :func:`schedlab.simulate` keeps on request."""
+        trace = cls.__new__(cls)
+        trace.path, trace.native = Path(name), native
+        return trace
+
+    def convert(
+        self,
+        to: Literal["perfetto", "parquet", "csv"],
+        out: str | PathLike[str],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Converted:
+        """Write the kept events for other tools, as :func:`convert_trace` does with a file.
+
+        >>> import schedlab, tempfile
+        >>> run = schedlab.simulate("periodic", duration_s=0.01, keep_events=True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.trace.convert("csv", f"{folder}/run.csv").events == run.events
+        True
+        """
+        events, dropped, types = self.native.convert(to, Path(out), progress)
+        return Converted(Path(out), events, dropped, types)
 
     @cached_property
     def info(self) -> TraceInfo:

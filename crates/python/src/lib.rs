@@ -5,6 +5,8 @@ mod kernels;
 mod machine;
 mod reading;
 mod replay;
+mod sim;
+mod stored;
 mod table;
 mod timeline_tables;
 mod trace;
@@ -19,6 +21,7 @@ fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kernels::register(module)?;
     machine::register(module)?;
     replay::register(module)?;
+    sim::register(module)?;
     trace::register(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use schedlab_metrics::{Collector, drive};
 use schedlab_trace::write::{self, Format, Written};
-use schedlab_trace::{Event, Strings, Summary};
+use schedlab_trace::{Event, EventSource, Strings, Summary};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -101,14 +101,24 @@ pub fn convert_file(
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Written> {
     py.detach(|| {
-        let mut pulse = Pulse::new(progress);
         let mut source = schedlab_trace::open(path).map_err(refusal)?;
-        let beat = |done, total| pulse.beat(done, total);
-        let written = write::convert(source.as_mut(), to, format, beat).map_err(refusal)?;
-        pulse.end()?;
-        // Nothing but what Python raised gives a conversion up.
-        written.ok_or_else(|| TraceError::new_err("the conversion was given up"))
+        convert(source.as_mut(), format, to, progress)
     })
+}
+
+/// Writes a source's events to a file; for a caller that does not hold the interpreter.
+pub fn convert(
+    source: &mut dyn EventSource,
+    format: Format,
+    to: &Path,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Written> {
+    let mut pulse = Pulse::new(progress);
+    let beat = |done, total| pulse.beat(done, total);
+    let written = write::convert(source, to, format, beat).map_err(refusal)?;
+    pulse.end()?;
+    // Nothing but what Python raised gives a conversion up.
+    written.ok_or_else(|| TraceError::new_err("the conversion was given up"))
 }
 
 /// Feeds stored events to `collector`.

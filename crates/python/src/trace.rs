@@ -2,6 +2,7 @@
 
 use crate::machine::Machine;
 use crate::reading::{self, TraceError};
+use crate::stored::Stored;
 use crate::table::{Table, refusal};
 use crate::timeline_tables;
 use crate::trace_tables::{self, Known, Names};
@@ -17,8 +18,9 @@ use schedlab_metrics::latency::{self, From, WakeupLatency};
 use schedlab_metrics::missing::Watch;
 use schedlab_metrics::tasks::Tasks;
 use schedlab_metrics::timeline::Timeline;
+use schedlab_sim::RecordedTrace;
 use schedlab_trace::write::{EventRows, Format};
-use schedlab_trace::{Event, Strings, Summary};
+use schedlab_trace::{Event, EventSource, Strings, Summary, TraceError as Error};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -99,6 +101,19 @@ impl Trace {
         let mut collector = WakeupLatency::new(from);
         let whole = self.pass(py, &mut collector)?;
         Ok((whole, collector.finish()))
+    }
+}
+
+impl Trace {
+    /// A trace of what was simulated; `path` serves as its name.
+    pub(crate) fn recorded(path: PathBuf, mut run: RecordedTrace) -> Result<Trace, Error> {
+        let (mut events, mut watch) = (Vec::new(), Watch::default());
+        while run.read_batch(&mut events)? {}
+        events.iter().for_each(|event| watch.push(event));
+        let (mut summary, strings) = Box::new(run).finish();
+        watch.finish(&mut summary);
+        let whole = OnceLock::from(Whole { summary, strings });
+        Ok(Trace { path, events: Some(events), whole, progress: None })
     }
 }
 
@@ -183,6 +198,28 @@ impl Trace {
         })
     }
 
+    /// Writes the kept events in another format; tells what `convert_trace` tells.
+    #[pyo3(signature = (format, to, progress=None))]
+    fn convert(
+        &self,
+        py: Python<'_>,
+        format: &str,
+        to: PathBuf,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(u64, u64, BTreeMap<String, u64>)> {
+        let format = format_of(format)?;
+        let (Some(events), Some(whole)) = (&self.events, self.whole.get()) else {
+            let message = "the events were not kept; convert the file";
+            return Err(PyValueError::new_err(message));
+        };
+        let (summary, strings) = (&whole.summary, &whole.strings);
+        let written = py.detach(|| {
+            let mut source = Stored { events, next: 0, summary, strings };
+            reading::convert(&mut source, format, &to, progress.as_ref())
+        })?;
+        Ok((written.events, written.dropped, written.dropped_types))
+    }
+
     /// Wakeup latency per task, or per task name.
     fn wakeup_latency(&self, py: Python<'_>, from_: &str, by_comm: bool) -> PyResult<Table> {
         let (whole, mut tasks) = self.latencies(py, from_)?;
@@ -258,6 +295,13 @@ impl Trace {
     }
 }
 
+fn format_of(name: &str) -> PyResult<Format> {
+    Format::from_name(name).ok_or_else(|| {
+        let names = Format::NAMES.map(|(name, _)| name).join(", ");
+        PyValueError::new_err(format!("no format {name:?}; there are {names}"))
+    })
+}
+
 /// Writes a trace in another format; tells how many events it wrote, how many it left out, and of
 /// which types.
 #[pyfunction]
@@ -269,10 +313,7 @@ fn convert_trace(
     to: PathBuf,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(u64, u64, BTreeMap<String, u64>)> {
-    let Some(format) = Format::from_name(format) else {
-        let names = Format::NAMES.map(|(name, _)| name).join(", ");
-        return Err(PyValueError::new_err(format!("no format {format:?}; there are {names}")));
-    };
+    let format = format_of(format)?;
     let written = reading::convert_file(py, &path, format, &to, progress.as_ref())?;
     Ok((written.events, written.dropped, written.dropped_types))
 }

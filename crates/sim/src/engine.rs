@@ -345,6 +345,11 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.platform.clock_ns
     }
 
+    /// Events so far, whether the observer kept them or not.
+    pub fn events(&self) -> u64 {
+        self.platform.events
+    }
+
     /// Only ticks are left, and nobody to be woken by them.
     fn is_stuck(&self) -> bool {
         self.timers_armed == 0

@@ -1,0 +1,269 @@
+//! Simulated runs for Python. The interpreter is free meanwhile, progress is told now and then, and
+//! an interrupt from the keyboard ends the run.
+
+use crate::kernels::Kernel;
+use crate::machine::Machine;
+use crate::reading::{self, Pulse};
+use crate::table::{Columns, Table};
+use crate::trace::Trace;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use schedlab_kernel::fair::build::build_domains;
+use schedlab_sim::{Ending, Engine, FIRST_PID, Observer, Outcome, Settings, check};
+use schedlab_trace::{Event, EventKind};
+use schedlab_workload::program::{Better, Workload};
+use schedlab_workload::{WorkloadError as Error, preset_names, preset_text, rt_app};
+use std::path::{Path, PathBuf};
+
+create_exception!(schedlab, WorkloadError, PyValueError, "A workload cannot be run.");
+
+/// Events between two looks at the clock: a few milliseconds' worth.
+const CHUNK: u32 = 1 << 13;
+
+fn refusal(error: Error) -> PyErr {
+    WorkloadError::new_err(error.to_string())
+}
+
+/// Where each task was born, by its number.
+#[derive(Default)]
+struct Births(Vec<Option<u32>>);
+
+impl Observer for Births {
+    const ACTIVE: bool = true;
+    fn event(&mut self, event: &Event) {
+        if let EventKind::WakeupNew { task, target_cpu, .. } = event.kind {
+            let number = (task.pid.0 - FIRST_PID) as usize;
+            self.0.resize(self.0.len().max(number + 1), None);
+            self.0[number] = Some(target_cpu.0);
+        }
+    }
+}
+
+fn parse(text: &str, path: &Path, cpus: u32) -> Result<Workload, Error> {
+    if path.extension().is_some_and(|extension| extension == "json") {
+        rt_app::parse(text, path)
+    } else {
+        Workload::from_toml(text, path, cpus)
+    }
+}
+
+/// Events that are kept at most: 4 GB of them.
+const EVENTS_MAX: u64 = 100_000_000;
+
+/// Advances a run to its end, or until Python raises.
+fn drive<O: Observer>(
+    mut engine: Engine<'_, O>,
+    duration_ns: u64,
+    events_max: u64,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Outcome<O>> {
+    let mut pulse = Pulse::new(progress);
+    loop {
+        if let Some(ending) = engine.advance(duration_ns, CHUNK) {
+            return match ending {
+                Ending::TooManyTasks(count) => Err(WorkloadError::new_err(format!(
+                    "{count} tasks are more than can be simulated; create fewer"
+                ))),
+                ending => Ok(engine.finish(ending, duration_ns)),
+            };
+        }
+        if engine.events() > events_max {
+            return Err(WorkloadError::new_err(format!(
+                "more than {events_max} events by {:.3} s, which is too many to keep; shorten the \
+                 duration, or keep none",
+                engine.now_ns() as f64 / 1e9
+            )));
+        }
+        if !pulse.beat(engine.now_ns(), duration_ns) {
+            pulse.end()?;
+            return Err(PyKeyboardInterrupt::new_err(()));
+        }
+    }
+}
+
+/// What is to be kept of a run beside its figures.
+#[derive(Clone, Copy)]
+struct Keep {
+    events: bool,
+    decisions: bool,
+}
+
+/// A run's parts for Python: facts, figures, CPUs, tasks, decisions and trace.
+type Parts<'py> = (Bound<'py, PyDict>, Table, Table, Table, Option<Table>, Option<Trace>);
+
+/// Runs a workload, given as the text of its file, on a machine under a kernel. Its first tasks
+/// start `start_ns` later than the file says.
+#[pyfunction]
+#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "each is one part of what determines a run")]
+fn simulate<'py>(
+    py: Python<'py>,
+    machine: &Machine,
+    kernel: &Kernel,
+    text: &str,
+    path: PathBuf,
+    duration_ns: u64,
+    seed: u64,
+    start_ns: u64,
+    shuffle_ties: bool,
+    keep_events: bool,
+    keep_decisions: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Parts<'py>> {
+    let (machine, kernel) = (&machine.inner, &kernel.inner);
+    let mut workload = parse(text, &path, machine.cpu_count() as u32).map_err(refusal)?;
+    for spawn in &mut workload.spawns {
+        spawn.start_ns = spawn.start_ns.saturating_add(start_ns);
+    }
+    let mut settings = Settings::new(kernel, machine, duration_ns, seed);
+    (settings.shuffle_ties, settings.explain) = (shuffle_ties, keep_decisions);
+    check(machine, &workload, &settings)
+        .map_err(|error| WorkloadError::new_err(error.to_string()))?;
+    let keep = Keep { events: keep_events, decisions: keep_decisions };
+    let progress = progress.as_ref();
+    if keep.events {
+        let (mut outcome, births) = py.detach(|| {
+            let domains = build_domains(machine, kernel.domains);
+            let engine = Engine::new(machine, domains, &workload, &settings, Vec::new());
+            let outcome = drive(engine, duration_ns, EVENTS_MAX, progress)?;
+            let mut births = Births::default();
+            outcome.observer.iter().for_each(|event| births.event(event));
+            Ok::<_, PyErr>((outcome, births))
+        })?;
+        let name = format!("{} on {}", workload.name, machine.name());
+        let trace = Trace::recorded(PathBuf::from(name), outcome.take_trace(&kernel.name));
+        parts(py, &workload, &outcome, &births, keep, Some(trace.map_err(reading::refusal)?))
+    } else {
+        let outcome = py.detach(|| {
+            let domains = build_domains(machine, kernel.domains);
+            let engine = Engine::new(machine, domains, &workload, &settings, Births::default());
+            drive(engine, duration_ns, u64::MAX, progress)
+        })?;
+        parts(py, &workload, &outcome, &outcome.observer, keep, None)
+    }
+}
+
+fn parts<'py, O>(
+    py: Python<'py>,
+    workload: &Workload,
+    outcome: &Outcome<O>,
+    births: &Births,
+    keep: Keep,
+    trace: Option<Trace>,
+) -> PyResult<Parts<'py>> {
+    let decisions = keep.decisions.then(|| decision_table(outcome)).transpose()?;
+    Ok((
+        facts(py, workload, outcome)?,
+        figures(outcome)?,
+        cpu_table(outcome)?,
+        task_table(outcome, births)?,
+        decisions,
+        trace,
+    ))
+}
+
+/// What concerns the whole run.
+fn facts<'py, O>(
+    py: Python<'py>,
+    workload: &Workload,
+    outcome: &Outcome<O>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let facts = PyDict::new(py);
+    let (ending, waiting) = match &outcome.ending {
+        Ending::Finished => ("finished", &[][..]),
+        Ending::TimeUp => ("time up", &[][..]),
+        Ending::TooManyTasks(_) => ("too many tasks", &[][..]),
+        Ending::Stuck(who) => ("stuck", &who[..]),
+    };
+    facts.set_item("ending", ending)?;
+    facts.set_item("first_tasks", workload.spawns.len())?;
+    facts.set_item("waiting", waiting)?;
+    facts.set_item("end_ns", outcome.end_ns)?;
+    facts.set_item("events", outcome.events)?;
+    facts.set_item("digest", format!("{:016x}", outcome.digest))?;
+    let energy = PyDict::new(py);
+    energy.set_item("cores_j", outcome.energy.cores_j.iter().sum::<f64>())?;
+    energy.set_item("packages_j", outcome.energy.packages_j.iter().sum::<f64>())?;
+    energy.set_item("machine_j", outcome.energy.machine_j)?;
+    energy.set_item("transitions_j", outcome.energy.transitions_j)?;
+    energy.set_item("total_j", outcome.energy.total_j())?;
+    facts.set_item("energy", energy)?;
+    Ok(facts)
+}
+
+fn figures<O>(outcome: &Outcome<O>) -> PyResult<Table> {
+    let figures = || outcome.figures.iter();
+    let better = |better| match better {
+        Better::Higher => "higher",
+        Better::Lower => "lower",
+    };
+    Columns::default()
+        .text("name", figures().map(|figure| figure.name.as_str()))
+        .text("unit", figures().map(|figure| figure.unit.as_str()))
+        .text("better", figures().map(|figure| better(figure.better)))
+        .f64("value", figures().map(|figure| figure.value))
+        .u64("samples", figures().map(|figure| figure.samples))
+        .table()
+}
+
+fn cpu_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
+    let cpus = || outcome.cpus.iter();
+    Columns::default()
+        .u32("cpu", 0..outcome.cpus.len() as u32)
+        .u64("busy_ns", cpus().map(|cpu| cpu.busy_ns))
+        .u64("idle_ns", cpus().map(|cpu| cpu.idle_ns.iter().sum::<u64>()))
+        .u64("ticks", cpus().map(|cpu| cpu.ticks))
+        .u64("ipis", cpus().map(|cpu| cpu.ipis))
+        .table()
+}
+
+fn task_table<O>(outcome: &Outcome<O>, births: &Births) -> PyResult<Table> {
+    let tasks = || outcome.tasks.iter();
+    let births = (0..outcome.tasks.len()).map(|task| births.0.get(task).copied().flatten());
+    Columns::default()
+        .u32("task", 0..outcome.tasks.len() as u32)
+        .text("comm", tasks().map(|task| task.comm.as_str()))
+        .u32("birth_cpu", births)
+        .u32("cpu", tasks().map(|task| task.cpu.0))
+        .u64("runtime_ns", tasks().map(|task| task.runtime_ns))
+        .u64("switches", tasks().map(|task| task.switches))
+        .u64("migrations", tasks().map(|task| task.migrations))
+        .table()
+}
+
+fn decision_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
+    let decisions = || outcome.decisions.iter();
+    let reasons: Vec<String> = decisions().map(|(_, _, decision)| decision.reason()).collect();
+    let texts: Vec<String> = decisions().map(|(_, _, decision)| decision.to_string()).collect();
+    Columns::default()
+        .u64("time_ns", decisions().map(|(time_ns, _, _)| *time_ns))
+        .u32("task", decisions().map(|(_, _, decision)| decision.task().0))
+        .text("occasion", decisions().map(|(_, _, decision)| decision.occasion()))
+        .u32("from_cpu", decisions().map(|(_, cpu, _)| cpu.0))
+        .u32("cpu", decisions().map(|(_, _, decision)| decision.cpu().0))
+        .text("reason", reasons.iter().map(String::as_str))
+        .text("text", texts.iter().map(String::as_str))
+        .table()
+}
+
+/// The names of the built-in workloads.
+#[pyfunction]
+fn workload_names() -> Vec<&'static str> {
+    preset_names().collect()
+}
+
+/// The file of a built-in workload, comments and all.
+#[pyfunction]
+fn workload_text(name: &str) -> Option<&'static str> {
+    preset_text(name)
+}
+
+/// Adds this module's functions.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(workload_names, module)?)?;
+    module.add_function(wrap_pyfunction!(workload_text, module)?)?;
+    module.add("WorkloadError", module.py().get_type::<WorkloadError>())
+}

@@ -1,0 +1,261 @@
+"""Simulated runs: a workload on a machine under a kernel, the same to the bit for the same seed."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from schedlab import _schedlab
+from schedlab._schedlab import KernelError, MachineError, WorkloadError
+from schedlab.kernel import Kernel
+from schedlab.machine import Machine
+from schedlab.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import polars as pl
+
+    Frame = pl.DataFrame
+
+# A longer file describes no workload.
+WORKLOAD_BYTES_MAX = 16 << 20
+
+SECOND_NS = 1_000_000_000
+
+
+class WorkloadText(NamedTuple):
+    """A workload as the text of its file."""
+
+    name: str
+    """What people call it."""
+    path: str
+    """What errors call it; ``.json`` says that it is rt-app's."""
+    text: str
+    """TOML that names a model and its options, or rt-app JSON."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of a run by rail, joules."""
+
+    cores_j: float
+    """All cores, in use and idle."""
+    packages_j: float
+    """The uncore of all packages."""
+    machine_j: float
+    """The rest of the machine."""
+    transitions_j: float
+    """Entries into and exits from idle states."""
+    total_j: float
+    """All of them."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulated run yields."""
+
+    machine: str
+    """The machine's name."""
+    kernel: str
+    """The kernel's name."""
+    workload: str
+    """The workload's name."""
+    seed: int
+    """The seed of everything random."""
+    ending: Literal["finished", "time up", "stuck"]
+    """How it ended; a stuck run has live tasks, none of which can ever be woken."""
+    waiting: list[str]
+    """What the tasks of a stuck run wait for."""
+    end_ns: int
+    """When it ended, in virtual time."""
+    events: int
+    """Scheduling events."""
+    digest: str
+    """Hash of all events: equal runs have equal digests."""
+    figures: Frame
+    """The benchmark's figures: ``name, unit, better, value, samples``."""
+    cpus: Frame
+    """A row per CPU: ``cpu, node, busy_ns, idle_ns, ticks, ipis``."""
+    tasks: Frame
+    """A row per task: ``task, comm, birth_cpu, cpu`` (the last one)``, runtime_ns, switches,
+    migrations``; ``birth_cpu`` is null for a task that the run's end kept from being born."""
+    energy: Energy
+    """Energy by rail."""
+    first_tasks: int
+    """How many tasks there were from the start; the others were forked."""
+    start_ns: int
+    """When the first tasks were told to start."""
+    decisions: Frame | None = None
+    """A row per placement, if kept: ``time_ns, task, occasion`` (fork, exec, wake)``, from_cpu,
+    cpu, reason, text`` (candidates with their scores)."""
+    trace: Trace | None = None
+    """The run's events, if kept, to be asked as a real trace is."""
+
+    def figure(self, name: str) -> float | None:
+        """Give a figure by its name; ``None`` if nothing was measured.
+
+        Raises ``KeyError`` with the names there are.
+        """
+        for row in self.figures.iter_rows(named=True):
+            if row["name"] == name:
+                value: float | None = row["value"]
+                return value
+        raise KeyError(f"no figure {name!r}; there are {', '.join(self.figures['name'])}")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Suggest what was meant by an unknown name; empty if nothing is near.
+
+    >>> near("sysbench-cpus", ["sysbench-cpu", "ebizzy"])
+    '; did you mean sysbench-cpu?'
+    """
+    found = difflib.get_close_matches(name, known, n=2)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def load_machine(name_or_path: str | Path) -> Machine:
+    """Load a machine as :meth:`schedlab.Machine.load`, and suggest names that are near."""
+    try:
+        return Machine.load(name_or_path)
+    except MachineError as error:
+        if Path(name_or_path).exists():
+            raise
+        raise MachineError(f"{error}{near(str(name_or_path), Machine.names())}") from None
+
+
+def load_kernel(name_or_path: str | Path) -> Kernel:
+    """Load a kernel as :meth:`schedlab.Kernel.load`, and suggest names that are near."""
+    try:
+        return Kernel.load(name_or_path)
+    except KernelError as error:
+        if Path(name_or_path).exists():
+            raise
+        raise KernelError(f"{error}{near(str(name_or_path), Kernel.names())}") from None
+
+
+def workload_names() -> list[str]:
+    """List the built-in workloads.
+
+    >>> "sysbench-cpu" in workload_names()
+    True
+    """
+    return _schedlab.workload_names()
+
+
+def load_workload(name_or_path: str | Path) -> WorkloadText:
+    """Read a built-in workload by its name, or else a file: TOML, or rt-app JSON (``.json``).
+
+    Raises :class:`schedlab.WorkloadError` for an unknown name, ``OSError`` for an unreadable file.
+
+    >>> load_workload("hackbench").path
+    'hackbench'
+    """
+    name = str(name_or_path)
+    built_in = _schedlab.workload_text(name) if isinstance(name_or_path, str) else None
+    if built_in is not None:
+        return WorkloadText(name, name, built_in)
+    path = Path(name_or_path)
+    if not path.exists():
+        known = workload_names()
+        raise WorkloadError(
+            f"{name}: neither a file nor a built-in workload; built in are {', '.join(known)}"
+            f"{near(name, known)}"
+        )
+    with path.open("rb") as file:
+        content = file.read(WORKLOAD_BYTES_MAX + 1)
+    if len(content) > WORKLOAD_BYTES_MAX:
+        raise WorkloadError(
+            f"{name}: longer than {WORKLOAD_BYTES_MAX} bytes, so no description of a workload"
+        )
+    try:
+        return WorkloadText(path.stem, name, content.decode())
+    except UnicodeDecodeError:
+        raise WorkloadError(
+            f"{name}: not text but something else; give a TOML file or rt-app JSON"
+        ) from None
+
+
+def simulate(
+    workload: str | Path | WorkloadText,
+    *,
+    machine: str | Path | Machine = "generic",
+    kernel: str | Path | Kernel = "v6.12",
+    duration_s: float = 10.0,
+    seed: int = 0,
+    start_ns: int = 0,
+    shuffle_ties: bool = False,
+    keep_events: bool = False,
+    keep_decisions: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Simulation:
+    """Run a workload on a machine under a kernel until it ends or the time is up.
+
+    ``start_ns`` delays the workload's start against the machine's ticks, which is what differs
+    from run to run on a real machine. ``keep_events`` keeps the run as a trace, and
+    ``keep_decisions`` every placement with its candidates. ``progress`` is called now and then
+    with the virtual time and the duration, ns. Other threads run meanwhile.
+
+    Raises :class:`schedlab.WorkloadError`, :class:`schedlab.MachineError` or
+    :class:`schedlab.KernelError`, whose texts name file, line and mend.
+
+    >>> run = simulate("periodic", machine="generic", duration_s=0.1)
+    >>> run.ending, run.tasks.height, run.cpus.height
+    ('time up', 32, 8)
+    """
+    machine = machine if isinstance(machine, Machine) else load_machine(machine)
+    kernel = kernel if isinstance(kernel, Kernel) else load_kernel(kernel)
+    workload = workload if isinstance(workload, WorkloadText) else load_workload(workload)
+    facts, figures, cpus, tasks, decisions, trace = _schedlab.simulate(
+        machine.native,
+        kernel.native,
+        workload.text,
+        Path(workload.path),
+        duration_ns=duration_to_ns(duration_s),
+        seed=seed,
+        start_ns=start_ns,
+        shuffle_ties=shuffle_ties,
+        keep_events=keep_events,
+        keep_decisions=keep_decisions,
+        progress=progress,
+    )
+    import polars as pl  # noqa: PLC0415 - a second of imports that most callers do not need
+
+    nodes = machine.cpus.select("cpu", "node").cast(pl.UInt32)
+    return Simulation(
+        machine=machine.name,
+        kernel=kernel.name,
+        workload=workload.name,
+        seed=seed,
+        ending=facts["ending"],
+        waiting=facts["waiting"],
+        end_ns=facts["end_ns"],
+        events=facts["events"],
+        digest=facts["digest"],
+        figures=pl.DataFrame(figures),
+        cpus=nodes.join(pl.DataFrame(cpus), on="cpu", maintain_order="left"),
+        tasks=pl.DataFrame(tasks),
+        energy=Energy(**facts["energy"]),
+        first_tasks=facts["first_tasks"],
+        start_ns=start_ns,
+        decisions=None if decisions is None else pl.DataFrame(decisions),
+        trace=None
+        if trace is None
+        else Trace.recorded(f"{workload.name} on {machine.name}", trace),
+    )
+
+
+def duration_to_ns(duration_s: float) -> int:
+    """Convert a duration.
+
+    >>> duration_to_ns(0.25)
+    250000000
+
+    Raises :class:`schedlab.WorkloadError` for what is no time that can be simulated.
+    """
+    most_s = 100 * 24 * 3600
+    if not 1 / SECOND_NS <= duration_s <= most_s:
+        raise WorkloadError(f"a duration of {duration_s:g} s is none; give 1e-9 to {most_s} s")
+    return round(duration_s * SECOND_NS)

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def elsewhere(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     monkeypatch.chdir(tmp_path)
+    # Every demo of this session takes the study's runs from one store.
+    monkeypatch.setenv("SCHEDLAB_STORE", str(tmp_path_factory.getbasetemp() / "store"))
     return tmp_path
 
 
@@ -26,8 +30,8 @@ def test_the_demo_prints_its_tables_and_names_its_page(elsewhere: Path) -> None:
     assert result.exit_code == 0
     lines = result.output.splitlines()
     assert "GPL-2.0-only" in result.output
-    assert [line for line in lines if line.startswith("[")][-1].startswith("[5/5]")
-    for heading in ("sched_switch", "t3", "C6", "menu-6.12"):
+    assert [line for line in lines if line.startswith("[")][-1].startswith("[6/6]")
+    for heading in ("sched_switch", "t3", "C6", "menu-6.12", "sysbench-memory:"):
         assert any(line.split()[:1] == [heading] or heading in line for line in lines)
     assert lines[-1].startswith("schedlab-report.html: ")
     assert (elsewhere / "schedlab-report.html").read_text().startswith("<!doctype html>")
@@ -51,6 +55,9 @@ def test_the_demo_in_json_has_the_figures_of_its_page(elsewhere: Path) -> None:
     assert figures["page"] == "page.html"
     assert figures["trace"]["event_counts"]["sched_switch"] == 6118
     assert figures["governors"]["menu-6.12"]["recorded"]
+    assert figures["studies"][0]["study"] == "idlest-group-util"
+    page = (elsewhere / "page.html").read_text()
+    assert "Study idlest-group-util: simulated beside published" in page
     assert (elsewhere / "page.html").exists()
 
 

@@ -1,11 +1,20 @@
 """See what a Linux scheduler change does before you boot it."""
 
 from schedlab import cpuidle
-from schedlab._schedlab import KernelError, MachineError, ReplayError, TraceError, __version__
+from schedlab._schedlab import (
+    KernelError,
+    MachineError,
+    ReplayError,
+    TraceError,
+    WorkloadError,
+    __version__,
+)
 from schedlab.idle import idle_governors
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
 from schedlab.pelt import Pelt
+from schedlab.simulation import Simulation, simulate
+from schedlab.study import StudyError, StudyResult, run_study
 from schedlab.trace import Converted, Idle, Trace, convert_trace, read_trace
 
 __all__ = [
@@ -17,11 +26,17 @@ __all__ = [
     "MachineError",
     "Pelt",
     "ReplayError",
+    "Simulation",
+    "StudyError",
+    "StudyResult",
     "Trace",
     "TraceError",
+    "WorkloadError",
     "__version__",
     "convert_trace",
     "cpuidle",
     "idle_governors",
     "read_trace",
+    "run_study",
+    "simulate",
 ]

@@ -16,10 +16,12 @@ from schedlab.cli._errors import refused
 # Verb, module below this package that defines ``command``, one line of help. The help stands here
 # so that listing the verbs imports none of them.
 VERBS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "A recorded trace: its figures, other governors' choices, an HTML page."),
+    "demo": ("demo", "A recorded trace, a small study, and an HTML page with both."),
     "trace": ("trace", "Figures of a kernel trace: info, latency, idle, tasks, cpus; convert."),
     "idle": ("idle", "A trace's idle periods under other idle governors, and their agreement."),
     "pelt": ("pelt", "Utilisation rebuilt from a trace, against the kernel's own values."),
+    "run": ("run", "Simulate a workload on a machine under a kernel."),
+    "study": ("study", "Published comparisons, simulated anew: list, show, run."),
     "report": ("report", "One HTML page that shows a trace, timeline included."),
     "kernel": ("kernel", "Kernels: list, show, diff."),
     "machine": ("machine", "Machines: list, show, import."),

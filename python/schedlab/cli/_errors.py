@@ -46,14 +46,17 @@ def refused() -> Iterator[None]:
         KernelError,
         MachineError,
         TraceError,
+        WorkloadError,
     )
+    from schedlab.store import StoreError  # noqa: PLC0415 - as above
+    from schedlab.study.reading import StudyError  # noqa: PLC0415
 
     try:
         try:
             yield
         finally:
             sys.stdout.flush()
-    except (KernelError, MachineError, TraceError) as error:
+    except (KernelError, MachineError, TraceError, WorkloadError, StudyError, StoreError) as error:
         raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise _Interrupted from None

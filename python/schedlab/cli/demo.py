@@ -1,4 +1,4 @@
-"""``schedlab demo``: what schedlab tells of a real trace, in half a minute."""
+"""``schedlab demo``: what schedlab tells of a real trace and of a change, in half a minute."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from schedlab.report.model import Report
+    from schedlab.study import StudyResult
 
 ROWS = 12
 
 VARIABLE = "TRACE"
+
+STUDY = "idlest-group-util"
 
 
 @click.command
@@ -34,7 +37,7 @@ VARIABLE = "TRACE"
 @click.option("--json", "as_json", is_flag=True, help="Print the page's figures as JSON.")
 @click.pass_context
 def command(context: click.Context, *, output: Path, as_json: bool) -> None:
-    """Show a recorded trace: its figures, other idle governors' choices, and an HTML page.
+    """Show a recorded trace, a study at a small size, and an HTML page with both.
 
     The trace comes with schedlab. Every step names the command that does the same with another.
     """
@@ -47,22 +50,37 @@ def command(context: click.Context, *, output: Path, as_json: bool) -> None:
 
 def _print_json(file: Path, output: Path) -> None:
     from schedlab.report import figures_of  # noqa: PLC0415 - `--help` needs none of these
+    from schedlab.study import run_study  # noqa: PLC0415
+    from schedlab.study.table import result_dict  # noqa: PLC0415
 
-    print_json({"page": str(output), **figures_of(_write(file, output))})
+    study = run_study(STUDY, small=True)
+    figures = figures_of(_write(file, output, study))
+    print_json({"page": str(output), **figures, "studies": [result_dict(study)]})
 
 
-def _write(file: Path, output: Path) -> Report:
+def _write(file: Path, output: Path, study: StudyResult) -> Report:
     from schedlab.machine import Machine  # noqa: PLC0415 - as above
     from schedlab.report import write  # noqa: PLC0415
     from schedlab.trace import read_trace  # noqa: PLC0415
 
-    return write(read_trace(file), output, Machine.load(samples.MACHINE))
+    return write(read_trace(file), output, Machine.load(samples.MACHINE), studies=[study])
+
+
+def _study() -> StudyResult:
+    from schedlab.cli.study import print_result, running  # noqa: PLC0415 - as above
+    from schedlab.study import run_study  # noqa: PLC0415
+
+    with running() as told:
+        result = run_study(STUDY, small=True, progress=told)
+    print_result(result)
+    return result
 
 
 def _show(context: click.Context, file: Path, output: Path) -> None:
     from schedlab.cli import idle, trace  # noqa: PLC0415 - as above
 
     machine = f"--machine {samples.MACHINE}"
+    studies: list[StudyResult] = []
     steps: list[tuple[str, str, Callable[[], object]]] = [
         (
             "What the trace holds",
@@ -85,9 +103,14 @@ def _show(context: click.Context, file: Path, output: Path) -> None:
             lambda: context.invoke(idle.command, file=file, machine_name=samples.MACHINE),
         ),
         (
+            "What a change of the scheduler does, simulated beside the published figures",
+            f"study run {STUDY} --small",
+            lambda: studies.append(_study()),
+        ),
+        (
             "All of it on one page, with a timeline",
             f"report {{}} {machine}",
-            lambda: _write(file, output),
+            lambda: _write(file, output, studies[0]),
         ),
     ]
     print_wrapped(f"A trace that comes with schedlab: {samples.DESCRIPTION}.", indent=0)

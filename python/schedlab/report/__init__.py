@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from schedlab.machine import Machine
     from schedlab.report.model import Report
+    from schedlab.study import StudyResult
     from schedlab.trace import Trace
 
 __all__ = ["figures_of", "write"]
@@ -22,12 +23,13 @@ def write(
     governors: Sequence[str] = (),
     *,
     guessed: bool = False,
+    studies: Sequence[StudyResult] = (),
 ) -> Report:
     """Write a page about a trace, and return what it shows.
 
     With a machine, idle states have names, sleeps are judged, and the idle governors named (all
     of them if none is) choose anew for the trace's idle periods. ``guessed`` says on the page that
-    nobody named the machine.
+    nobody named the machine. Results of studies get a section each.
 
     >>> import schedlab, tempfile
     >>> trace = schedlab.read_trace("tests/data/traces/qemu_idle_menu.dat")
@@ -40,7 +42,7 @@ def write(
     from schedlab.report import gather, page  # noqa: PLC0415 - Altair and Polars take their time
 
     report = gather.gather(trace, machine, governors, guessed=guessed)
-    Path(path).write_text(page.render(report), encoding="utf-8")
+    Path(path).write_text(page.render(report, studies), encoding="utf-8")
     return report
 
 

@@ -63,7 +63,7 @@ def gather(
     return Report(
         provenance=Provenance(
             file=trace.path.name,
-            file_bytes=trace.path.stat().st_size,
+            file_bytes=trace.path.stat().st_size if trace.path.is_file() else None,
             format=info["format"],
             kernel_release=info["kernel_release"],
             clock=info["clock"],
@@ -99,7 +99,8 @@ def gather(
 
 def _governors(trace: Trace, machine: Machine, names: Sequence[str]) -> list[Governor]:
     """Let governors choose anew; the first row is what the trace shows."""
-    if not trace.idle_states().height:
+    # A simulated run is no file that could be read again; it can be run again instead.
+    if not trace.path.is_file() or not trace.idle_states().height:
         return []
     report = replay(trace.path, machine, names).report
     recorded = report["traced_governor"]

@@ -31,8 +31,8 @@ class Provenance:
 
     file: str
     """Name of the trace file."""
-    file_bytes: int
-    """Its size."""
+    file_bytes: int | None
+    """Its size; ``None`` for a simulated run."""
     format: str
     """Such as ``trace.dat v6``."""
     kernel_release: str

@@ -23,11 +23,12 @@ from schedlab.report import charts, figures
 from schedlab.report.pack import idle_colour, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from schedlab.report.model import Governor, Report
+    from schedlab.study import StudyResult
 
-__all__ = ["render"]
+__all__ = ["asset", "environment", "json_text", "render"]
 
 STYLES = ("palette.css", "page.css", "tables.css", "timeline.css")
 
@@ -53,29 +54,31 @@ SCRIPTS = (
 """In the order in which they need one another; they share one scope."""
 
 
-def render(report: Report) -> str:
-    """Write the page."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["grouped"] = _grouped
-    environment.filters["fixed"] = _fixed
-    environment.filters["microseconds"] = _microseconds
-    template = environment.from_string(_asset("page.html.j2"))
+def render(report: Report, studies: Sequence[StudyResult] = ()) -> str:
+    """Write the page, with a section for each study's result."""
+    from schedlab.report import study_page  # noqa: PLC0415 - it needs this module
+    from schedlab.study.table import result_dict  # noqa: PLC0415 - few pages have studies
+
+    template = environment().get_template("page.html.j2")
     specs = _charts(report)
     packed = pack(report.timeline, list(report.idle_states))
     scripts = [_own_script()]
     if specs:
         scripts.insert(0, _chart_library())
-    data = {
+    data: dict[str, Any] = {
         "figures": figures.figures(report),
         "timeline-meta": packed.meta,
         **{f"chart-{name}": spec for name, spec in specs.items()},
     }
+    if studies:
+        data["studies"] = [result_dict(result) for result in studies]
     return template.render(
-        **_sections(report),
+        **_sections(report, [result.study.name for result in studies]),
+        studies=[study_page.section(result) for result in studies],
         policy=_policy(scripts),
-        style=Markup("\n".join(_asset(name) for name in STYLES)),  # noqa: S704 - our own files
+        style=Markup("\n".join(asset(name) for name in STYLES)),  # noqa: S704 - our own files
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files and Vega
-        data=[(name, _json(value)) for name, value in data.items()],
+        data=[(name, json_text(value)) for name, value in data.items()],
         blob=packed.blob,
         counts={
             "runs": report.timeline.runs.height,
@@ -87,12 +90,24 @@ def render(report: Report) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def environment() -> jinja2.Environment:
+    """Make what renders the package's templates; it escapes every string."""
+    made = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(asset)
+    )
+    made.filters["grouped"] = _grouped
+    made.filters["fixed"] = _fixed
+    made.filters["microseconds"] = _microseconds
+    return made
+
+
+def asset(name: str) -> str:
+    """Read one of the package's own files."""
     return (resources.files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
 def _own_script() -> str:
-    body = "\n".join(_asset(name) for name in SCRIPTS)
+    body = "\n".join(asset(name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{body}}})();\n'
 
 
@@ -116,10 +131,10 @@ def _policy(scripts: list[str]) -> str:
     )
 
 
-def _json(value: Any) -> Markup:
+def json_text(value: Any) -> Markup:
     r"""Write JSON that cannot end the script element it stands in.
 
-    >>> _json("</script>")
+    >>> json_text("</script>")
     Markup('"\\u003c/script>"')
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
@@ -138,7 +153,7 @@ def _charts(report: Report) -> dict[str, dict[str, Any]]:
     return specs
 
 
-def _sections(report: Report) -> dict[str, Any]:
+def _sections(report: Report, studies: list[str]) -> dict[str, Any]:
     """Collect everything that the template prints."""
     sections = [("section-timeline", "Timeline")]
     if report.latencies:
@@ -147,6 +162,7 @@ def _sections(report: Report) -> dict[str, Any]:
         sections.append(("section-idle", "Idle periods"))
     if report.governors:
         sections.append(("section-governors", "Idle governors"))
+    sections += [(f"section-study-{name}", f"Study {name}") for name in studies]
     sections += [("section-quality", "Data quality"), ("section-provenance", "Provenance")]
     states = report.idle_states
     return {
@@ -285,8 +301,9 @@ def _governor_rows(report: Report) -> Iterator[dict[str, Any]]:
 
 def _provenance(report: Report) -> list[tuple[str, str]]:
     trace = report.provenance
+    size = "" if trace.file_bytes is None else f" ({_grouped(trace.file_bytes)} bytes)"
     return [
-        ("file", f"{trace.file} ({_grouped(trace.file_bytes)} bytes)"),
+        ("run" if trace.file_bytes is None else "file", f"{trace.file}{size}"),
         ("format", trace.format),
         ("kernel", trace.kernel_release or "not named in the file"),
         ("clock", trace.clock or "not named in the file"),

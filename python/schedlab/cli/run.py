@@ -1,0 +1,281 @@
+"""``schedlab run``: simulate a workload."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from schedlab.cli._errors import Refusal
+from schedlab.cli._output import (
+    Column,
+    decimal,
+    integer,
+    print_json,
+    print_table,
+    print_title,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from schedlab.simulation import Simulation
+
+# A shorter run ends before a progress bar could be read.
+PROGRESS_AFTER_S = 1.0
+
+WAITING_SHOWN = 3
+
+FORMATS: dict[str, Literal["perfetto", "parquet", "csv"]] = {
+    ".pftrace": "perfetto",
+    ".perfetto": "perfetto",
+    ".perfetto-trace": "perfetto",
+    ".parquet": "parquet",
+    ".csv": "csv",
+}
+
+
+@click.command
+@click.argument("workload", metavar="WORKLOAD|FILE")
+@click.option(
+    "--machine", default="generic", show_default=True, metavar="NAME|FILE", help="On this machine."
+)
+@click.option(
+    "--kernel", default="v6.12", show_default=True, metavar="NAME|FILE", help="Under this kernel."
+)
+@click.option(
+    "--duration",
+    "duration_s",
+    type=float,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop at this virtual time, unless the workload ends before.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Draw from it."
+)
+@click.option("--shuffle-ties", is_flag=True, help="Handle simultaneous events in random order.")
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT",
+    help="Write the run as a trace: .pftrace (Perfetto), .parquet or .csv.",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT.html",
+    help="Write an HTML page with the run's timeline and latencies.",
+)
+@click.option("--explain", is_flag=True, help="List where tasks were placed, and why.")
+@click.option(
+    "--explain-task",
+    type=click.IntRange(0),
+    metavar="TASK",
+    help="Show this task's placements with all candidates and their scores.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=16,
+    show_default=True,
+    help="Show so many CPUs and placements (0: all).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    *,
+    workload: str,
+    machine: str,
+    kernel: str,
+    duration_s: float,
+    seed: int,
+    shuffle_ties: bool,
+    trace_file: Path | None,
+    page: Path | None,
+    explain: bool,
+    explain_task: int | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Simulate a workload: a built-in one, a TOML file, or rt-app JSON (a name ending in .json).
+
+    The same machine, kernel, workload, duration and seed give the same run to the bit, which its
+    digest tells.
+    """
+    from schedlab.simulation import load_machine, simulate  # noqa: PLC0415 - `--help` needs none
+
+    to = None if trace_file is None else _format(trace_file)
+    hardware = load_machine(machine)
+    with _progress() as told:
+        run = simulate(
+            workload,
+            machine=hardware,
+            kernel=kernel,
+            duration_s=duration_s,
+            seed=seed,
+            shuffle_ties=shuffle_ties,
+            keep_events=trace_file is not None or page is not None,
+            keep_decisions=explain or explain_task is not None,
+            progress=told,
+        )
+    if run.ending == "stuck":
+        raise Refusal(_stuck(run))
+    if trace_file is not None and run.trace is not None and to is not None:
+        run.trace.convert(to, trace_file)
+    if page is not None and run.trace is not None:
+        from schedlab.report import write  # noqa: PLC0415 - as above
+
+        write(run.trace, page, hardware)
+    if as_json:
+        print_json(_as_dict(run, explain_task))
+        return
+    _print(run, limit)
+    if run.decisions is not None:
+        _print_decisions(run, explain_task, limit)
+
+
+def _format(out: Path) -> Literal["perfetto", "parquet", "csv"]:
+    to = FORMATS.get(out.suffix)
+    if to is None:
+        raise click.UsageError(f"{out}: --trace writes {', '.join(FORMATS)}.")
+    return to
+
+
+def _stuck(run: Simulation) -> str:
+    waiting = "; ".join(run.waiting[:WAITING_SHOWN])
+    more = len(run.waiting) - WAITING_SHOWN
+    return (
+        f"{run.workload}: nothing can happen any more after {run.end_ns / 1e9:.6f} s: {waiting}"
+        + (f"; and {more} more" if more > 0 else "")
+        + "\nMend the workload so that something wakes them."
+    )
+
+
+def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
+    decisions = run.decisions
+    if decisions is not None and task is not None:
+        decisions = decisions.filter(decisions["task"] == task)
+    explained = {} if decisions is None else {"decisions": decisions.to_dicts()}
+    return {
+        "machine": run.machine,
+        "kernel": run.kernel,
+        "workload": run.workload,
+        "seed": run.seed,
+        "ending": run.ending,
+        "end_ns": run.end_ns,
+        "events": run.events,
+        "digest": run.digest,
+        "figures": run.figures.to_dicts(),
+        "energy": vars(run.energy),
+        "cpus": run.cpus.to_dicts(),
+        "tasks": run.tasks.to_dicts(),
+        **explained,
+    }
+
+
+def _print(run: Simulation, limit: int) -> None:
+    print_title(
+        f"{run.workload} on {run.machine} under {run.kernel}: "
+        f"{run.end_ns / 1e9:.6f} s, {run.ending}"
+    )
+    print_table(
+        [
+            Column("name", "figure", numeric=False),
+            Column("value", "value", decimal(3)),
+            Column("unit", "unit", numeric=False),
+            Column("samples", "samples", integer, spare=1),
+        ],
+        run.figures.to_dicts(),
+    )
+    click.echo()
+    cpus = run.cpus.to_dicts()
+    for row in cpus:
+        row["busy_pct"] = 100 * row["busy_ns"] / max(run.end_ns, 1)
+        row["busy_ms"], row["idle_ms"] = row["busy_ns"] / 1e6, row["idle_ns"] / 1e6
+    print_table(
+        [
+            Column("cpu", "CPU"),
+            Column("node", "node", spare=2),
+            Column("busy_pct", "busy %", decimal(2)),
+            Column("busy_ms", "busy ms", decimal(3)),
+            Column("idle_ms", "idle ms", decimal(3)),
+            Column("ticks", "ticks", integer, spare=1),
+            Column("ipis", "IPIs", integer, spare=1),
+        ],
+        sorted(cpus, key=lambda row: (-row["busy_ns"], row["cpu"])) if limit else cpus,
+        limit=limit,
+    )
+    energy, tasks = run.energy, run.tasks
+    click.echo()
+    click.echo(
+        f"{tasks.height:,} tasks born on {tasks['birth_cpu'].drop_nulls().n_unique():,} CPUs; "
+        f"{tasks['switches'].sum():,} switches, {tasks['migrations'].sum():,} migrations"
+    )
+    click.echo(
+        f"energy {energy.total_j:,.3f} J: cores {energy.cores_j:,.3f}, packages "
+        f"{energy.packages_j:,.3f}, machine {energy.machine_j:,.3f}, idle entries and exits "
+        f"{energy.transitions_j:,.3f}"
+    )
+    click.echo(f"{run.events:,} events, digest {run.digest}")
+
+
+def _print_decisions(run: Simulation, task: int | None, limit: int) -> None:
+    decisions = run.decisions
+    if decisions is None:
+        return
+    click.echo()
+    if task is not None:
+        for row in decisions.filter(decisions["task"] == task).iter_rows(named=True):
+            click.echo(f"{row['time_ns'] / 1e6:.6f} ms: {row['text']}")
+        return
+    print_table(
+        [
+            Column("time_ns", "ms", decimal(6, 1e6)),
+            Column("task", "task"),
+            Column("occasion", "at", numeric=False),
+            Column("from_cpu", "from CPU"),
+            Column("cpu", "to CPU"),
+            Column("reason", "why", numeric=False),
+        ],
+        decisions.drop("text").to_dicts(),
+        limit=limit,
+    )
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """Show how far virtual time is, where someone watches a run that takes its time."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    import time  # noqa: PLC0415 - as below
+
+    from rich import progress as bars  # noqa: PLC0415 - few runs are long
+    from rich.console import Console  # noqa: PLC0415
+
+    shown = bars.Progress(
+        bars.TextColumn("simulating"),
+        bars.BarColumn(),
+        bars.TaskProgressColumn(),
+        bars.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    begin = time.monotonic()
+    task = shown.add_task("", total=None)
+
+    def told(done: int, total: int) -> None:
+        if time.monotonic() - begin > PROGRESS_AFTER_S:
+            shown.start()
+            shown.update(task, completed=done, total=total)
+
+    try:
+        yield told
+    finally:
+        shown.stop()

@@ -1,0 +1,82 @@
+"""A study's table on an HTML page: by itself, or as a section of a trace's page."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from schedlab.report import page
+from schedlab.study import words
+
+if TYPE_CHECKING:
+    from schedlab.study import Row, StudyResult
+
+__all__ = ["section", "write"]
+
+STYLES = ("palette.css", "page.css", "tables.css")
+
+# Every string is ours or escaped, and nothing may be loaded or run.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def write(result: StudyResult, path: str | Path) -> None:
+    """Write a page with a study's table; its ``figures`` are those of ``study run --json``."""
+    from schedlab.study.table import result_dict  # noqa: PLC0415 - the other way round elsewhere
+
+    text = (
+        page.environment()
+        .get_template("study_page.html.j2")
+        .render(
+            study=section(result),
+            policy=POLICY,
+            style=Markup("\n".join(page.asset(name) for name in STYLES)),  # noqa: S704 - our own
+            version=metadata.version("schedlab"),
+            figures=page.json_text(result_dict(result)),
+        )
+    )
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def section(result: StudyResult) -> dict[str, Any]:
+    """Give what the template prints of a study."""
+    study, misses = result.study, len(result.misses)
+    held = sum(row.ok is True for row in result.rows)
+    size = "a small size, not the published one; " if result.small else ""
+    count = study.small_iterations if result.small else study.iterations
+    return {
+        "name": study.name,
+        "title": study.title,
+        "what": study.description.strip(),
+        "source": study.source,
+        "held": f"Run at {size}{count} iterations: {held} of {held + misses} claims hold"
+        + (f", {misses} miss." if misses else "."),
+        "confidence": f"{100 * (1 - study.significance):g} %",
+        "rows": [_cells(row) for row in result.rows],
+        "notes": study.notes,
+        "parameters": study.parameters,
+        "explanations": result.explanations,
+    }
+
+
+def _cells(row: Row) -> dict[str, str]:
+    is_change = row.verdict is not None
+    cells = {
+        "workload": row.workload,
+        "metric": row.metric,
+        "kernel": row.kernel,
+        "simulated": words.number(row.simulated, signed=is_change),
+        "interval": words.interval(row),
+        "spread": words.percent(row.spread_pct),
+        "published": words.number(row.published, signed=is_change),
+        "published_spread": words.percent(row.published_spread_pct),
+        "unit": row.unit,
+        "claim": words.claim(row),
+        "p": None if row.p is None else f"{row.p:.3g}",
+        "verdict": row.verdict,
+        "ok": words.verdict(row),
+        "tone": "error" if row.ok is False else "info",
+    }
+    return {key: value or "" for key, value in cells.items()}

@@ -1,0 +1,1 @@
+"""The built-in studies: TOML, published figures as CSV, and workloads of their own."""

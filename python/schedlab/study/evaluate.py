@@ -1,0 +1,168 @@
+"""From figures to the study's table: means, intervals, changes, and what holds."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedlab import stats
+from schedlab.study.model import Row
+from schedlab.study.reading import StudyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from schedlab.study.model import Figure, Metric, Study
+
+__all__ = ["evaluate"]
+
+Values = dict[tuple[str, str, str, str], list[float]]
+
+
+def evaluate(study: Study, figures: Sequence[Figure], *, small: bool = False) -> list[Row]:
+    """Give the rows of the study's table, metric by metric.
+
+    Raises :class:`schedlab.StudyError` for a figure that no run has, or that a run did not measure.
+    """
+    values = _by_kernel(figures)
+    names: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.figure not in names.setdefault(figure.workload, []):
+            names[figure.workload].append(figure.figure)
+    rows = []
+    for machine in study.machines:
+        for metric in study.metrics:
+            known = names.get(metric.workload, [])
+            if metric.figure not in known:
+                raise StudyError(
+                    f"{study.name}: workload {metric.workload} has no figure {metric.figure!r}; "
+                    f"there are {', '.join(known)}"
+                )
+            rows += _levels(study, metric, machine, values, small=small)
+            if metric.change is not None:
+                rows += _changes(study, metric, machine, values)
+    return rows
+
+
+def _by_kernel(figures: Sequence[Figure]) -> Values:
+    values: Values = {}
+    for figure in sorted(figures, key=lambda figure: figure.iteration):
+        place = (figure.machine, figure.workload, figure.figure, figure.kernel)
+        if figure.value is not None:
+            values.setdefault(place, []).append(figure.value)
+    return values
+
+
+def _measured(
+    study: Study, metric: Metric, machine: str, kernel: str, values: Values
+) -> list[float]:
+    found = values.get((machine, metric.workload, metric.figure, kernel), [])
+    if not found:
+        case = study.case(metric.workload)
+        raise StudyError(
+            f"{study.name}: {metric.figure!r} of {metric.workload} was not measured under {kernel} "
+            f"within {case.duration_s:g} s; give the workload more time"
+        )
+    return found
+
+
+def _published(study: Study, metric: Metric, kernel: str) -> Sequence[float]:
+    if study.published is None or metric.published is None:
+        return []
+    return study.published.values.get((metric.published, kernel), [])
+
+
+def _levels(
+    study: Study, metric: Metric, machine: str, values: Values, *, small: bool
+) -> list[Row]:
+    rows = []
+    for kernel in study.kernels:
+        found = _measured(study, metric, machine, kernel.name, values)
+        comparable = not (small and metric.full_size)
+        published = _published(study, metric, kernel.name) if comparable else []
+        mean = fmean(published) if published else None
+        rule, tolerance, ok = "", None, None
+        if kernel.name in metric.exactly:
+            mean = float(metric.exactly[kernel.name])
+            rule, tolerance = "exactly", 0.0
+            ok = all(value == mean for value in found)
+        elif metric.within_pct is not None and mean is not None:
+            rule, tolerance = "within %", metric.within_pct
+            ok = abs(fmean(found) - mean) <= metric.within_pct / 100 * abs(mean)
+        rows.append(
+            Row(
+                machine=machine,
+                workload=metric.workload,
+                metric=metric.name,
+                kernel=kernel.name,
+                unit=metric.unit,
+                simulated=fmean(found),
+                interval=stats.mean_interval(found, 1 - study.significance),
+                spread_pct=stats.spread_pct(found),
+                published=mean,
+                published_spread_pct=stats.spread_pct(published) if published else None,
+                rule=rule,
+                tolerance=tolerance,
+                p=None,
+                verdict=None,
+                ok=ok,
+            )
+        )
+    return rows
+
+
+def _changes(study: Study, metric: Metric, machine: str, values: Values) -> list[Row]:
+    rows = []
+    base = _measured(study, metric, machine, study.baseline.name, values)
+    for kernel in study.treatments:
+        found = _measured(study, metric, machine, kernel.name, values)
+        try:
+            compared = stats.compare(
+                base,
+                found,
+                better=metric.better,
+                margin_pct=metric.margin_pct,
+                significance=study.significance,
+            )
+        except ValueError as error:
+            raise StudyError(f"{study.name}: {metric.name} of {metric.workload}: {error}") from None
+        tolerance, ok = _holds(study, metric, compared)
+        rows.append(
+            Row(
+                machine=machine,
+                workload=metric.workload,
+                metric=f"{metric.name}, change",
+                kernel=kernel.name,
+                unit="%",
+                simulated=compared.change_pct,
+                interval=compared.interval_pct,
+                spread_pct=None,
+                published=_published_change(study, metric, kernel.name),
+                published_spread_pct=None,
+                rule=f"{metric.change}",
+                tolerance=tolerance,
+                p=compared.p,
+                verdict=compared.verdict,
+                ok=ok,
+            )
+        )
+    return rows
+
+
+def _holds(study: Study, metric: Metric, compared: stats.Comparison) -> tuple[float, bool | None]:
+    if metric.change == "equal":
+        return metric.margin_pct, abs(compared.change_pct) <= metric.margin_pct
+    # A single pair tells nothing of significance.
+    if compared.p is None:
+        return study.significance, None
+    if metric.change == "better":
+        return study.significance, compared.verdict == "improved"
+    return study.significance, compared.p >= study.significance or compared.verdict == "equivalent"
+
+
+def _published_change(study: Study, metric: Metric, kernel: str) -> float | None:
+    base = _published(study, metric, study.baseline.name)
+    found = _published(study, metric, kernel)
+    if not base or not found:
+        return None
+    return 100 * (fmean(found) / fmean(base) - 1)

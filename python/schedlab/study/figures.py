@@ -1,0 +1,78 @@
+"""The figures of a run: the workload's own, and those of every run.
+
+- ``birth CPUs``: CPUs on which forked tasks were born
+- ``run time``: from the start to the end of the last task, ms; nothing if the time was up before
+- ``migrations``: of all tasks
+- ``nodes``: NUMA nodes that did at least a hundredth of the work
+- ``busy CPUs``: CPU time over the run's length
+- ``energy``: of the whole machine, J
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from schedlab.simulation import Simulation
+    from schedlab.study.plan import Run
+
+__all__ = ["EVERY_RUN", "rows"]
+
+EVERY_RUN = {
+    "birth CPUs": "1",
+    "run time": "ms",
+    "migrations": "1",
+    "nodes": "1",
+    "busy CPUs": "1",
+    "energy": "J",
+}
+
+# A node that did less took part by accident: an interrupt, a moment of balancing.
+NODE_SHARE = 0.01
+
+
+def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
+    """Give a run as the store keeps it: a row per figure, and in each what determined the run."""
+    figures = [
+        {"figure": row["name"], "unit": row["unit"], "value": row["value"]}
+        for row in done.figures.iter_rows(named=True)
+    ]
+    own = every_run(done)
+    figures += [
+        {"figure": name, "unit": unit, "value": own[name]} for name, unit in EVERY_RUN.items()
+    ]
+    schema = {"figure": pl.String, "unit": pl.String, "value": pl.Float64}
+    return pl.DataFrame(figures, schema=schema).select(
+        pl.lit(key).alias("key"),
+        pl.lit(run.machine).alias("machine"),
+        pl.lit(run.workload.name).alias("workload"),
+        pl.lit(run.kernel).alias("kernel"),
+        pl.lit(run.seed, pl.Int64).alias("seed"),
+        pl.lit(run.start_ns, pl.Int64).alias("start_ns"),
+        pl.lit(run.duration_s, pl.Float64).alias("duration_s"),
+        pl.lit(done.ending).alias("ending"),
+        pl.lit(done.end_ns, pl.Int64).alias("end_ns"),
+        pl.lit(done.events, pl.Int64).alias("events"),
+        pl.lit(done.digest).alias("digest"),
+        "figure",
+        "unit",
+        "value",
+    )
+
+
+def every_run(done: Simulation) -> dict[str, float | None]:
+    """Compute the figures that every run has."""
+    forked = done.tasks.filter(pl.col("task") >= done.first_tasks)
+    by_node = done.cpus.group_by("node").agg(pl.col("busy_ns").sum())["busy_ns"].to_list()
+    busy_ns = sum(by_node)
+    span_ns = done.end_ns - done.start_ns
+    return {
+        "birth CPUs": float(forked["birth_cpu"].drop_nulls().n_unique()),
+        "run time": span_ns / 1e6 if done.ending == "finished" else None,
+        "migrations": float(done.tasks["migrations"].sum()),
+        "nodes": float(sum(node_ns >= NODE_SHARE * busy_ns for node_ns in by_node)),
+        "busy CPUs": busy_ns / span_ns if span_ns > 0 else None,
+        "energy": done.energy.total_j,
+    }

@@ -1,0 +1,318 @@
+"""Reads study files: TOML, and the published figures as CSV beside it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from schedlab.simulation import WorkloadText, near, workload_names
+from schedlab.study.model import (
+    Case,
+    Control,
+    KernelChoice,
+    Metric,
+    Parameter,
+    Published,
+    Scenario,
+    Study,
+)
+from schedlab.study.reading import Reader, StudyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.resources.abc import Traversable
+
+__all__ = ["load", "names", "text_of"]
+
+ITERATIONS_MAX = 10_000
+
+KINDS = ("published", "measured", "documentation", "calibrated")
+COLUMNS = ("benchmark", "kernel", "iteration", "value", "unit", "better")
+
+
+def _folder() -> Traversable:
+    return resources.files("schedlab") / "studies"
+
+
+def names() -> list[str]:
+    """List the built-in studies.
+
+    >>> names()
+    ['idlest-group-util']
+    """
+    return sorted(
+        Path(entry.name).stem for entry in _folder().iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def text_of(name: str) -> str:
+    """Give the file of a built-in study, sources in its comments."""
+    return (_folder() / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def load(name_or_path: str | Path) -> Study:
+    """Load a built-in study by its name, or else a TOML file.
+
+    Raises :class:`schedlab.StudyError`, whose text names file, line and mend, or ``OSError``.
+
+    >>> load("idlest-group-util").baseline.kernel
+    'v5.7'
+    """
+    if isinstance(name_or_path, str) and name_or_path in names():
+        return _study(text_of(name_or_path), f"{name_or_path}.toml", _folder())
+    path = Path(name_or_path)
+    if not path.exists():
+        known = names()
+        raise StudyError(
+            f"{path}: neither a file nor a built-in study; built in are {', '.join(known)}"
+            f"{near(str(path), known)}"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise StudyError(f"{path}: not text but something else; give a TOML file") from None
+    return _study(text, str(path), path.parent)
+
+
+def _study(text: str, file: str, folder: Traversable) -> Study:
+    top = Reader.parse(text, file)
+    title = top.required("title", str)
+    study = Study(
+        name=top.required("name", str),
+        title=title,
+        description=top.optional("description", str, ""),
+        source=top.optional("source", str, ""),
+        machines=top.texts("machines"),
+        iterations=_count(top, "iterations"),
+        small_iterations=_count(top, "small_iterations", 2),
+        seed=top.optional("seed", int, 0),
+        significance=top.optional("significance", float, 0.05),
+        baseline=_kernel(top.table("baseline")),
+        treatments=[_kernel(table) for table in top.tables("treatment")],
+        cases=[_case(table, folder) for table in top.tables("workload")],
+        metrics=[_metric(table) for table in top.tables("metric")],
+        parameters=[_parameter(table) for table in top.tables("parameter")],
+        controls=[_control(table) for table in top.tables("control")],
+        scenarios=[_scenario(table) for table in top.tables("explain")],
+        notes=top.texts("notes", []),
+        published=_published(top, folder),
+    )
+    top.finish()
+    _check(study, top)
+    return study
+
+
+def _count(table: Reader, key: str, default: int | None = None) -> int:
+    count = table.required(key, int) if default is None else table.optional(key, int, default)
+    if not 1 <= count <= ITERATIONS_MAX:
+        raise table.error(f"{key} is {count}; it must be 1 to {ITERATIONS_MAX}", key)
+    return count
+
+
+def _kernel(table: Reader) -> KernelChoice:
+    kernel = table.required("kernel", str)
+    found = KernelChoice(
+        name=table.optional("name", str, kernel),
+        kernel=kernel,
+        settings=_flat(table.optional("set", dict, {})),
+    )
+    table.finish()
+    return found
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested tables into dotted names.
+
+    >>> _flat({"placement": {"idlest_tie": "first"}})
+    {'placement.idlest_tie': 'first'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _case(table: Reader, folder: Traversable) -> Case:
+    name = table.required("name", str)
+    base = table.optional("workload", str, name)
+    duration_s = _duration(table, None)
+    small = table.table("small")
+    case = Case(
+        name=name,
+        base=base,
+        file=_beside(base, folder),
+        options=table.optional("options", dict, {}),
+        duration_s=duration_s,
+        small_options=small.optional("options", dict, {}),
+        small_duration_s=_duration(small, duration_s),
+    )
+    small.finish()
+    table.finish()
+    return case
+
+
+def _beside(base: str, folder: Traversable) -> WorkloadText | None:
+    """Read a workload's file that stands beside the study."""
+    if base in workload_names() or Path(base).name != base or not (folder / base).is_file():
+        return None
+    text = (folder / base).read_text(encoding="utf-8")
+    return WorkloadText(Path(base).stem, base, text)
+
+
+def _duration(table: Reader, default: float | None) -> float:
+    key = "duration_s"
+    duration_s = (
+        table.required(key, float) if default is None else table.optional(key, float, default)
+    )
+    if not (math.isfinite(duration_s) and duration_s > 0):
+        raise table.error(f"{key} is {duration_s:g}; it must be more than 0", key)
+    return duration_s
+
+
+def _metric(table: Reader) -> Metric:
+    figure = table.required("figure", str)
+    exactly = table.optional("exactly", dict, {})
+    change = table.one_of("change", ("equal", "not significant", "better", ""), "")
+    within_pct = table.optional("within_pct", float, math.nan)
+    metric = Metric(
+        workload=table.required("workload", str),
+        figure=figure,
+        name=table.optional("name", str, figure),
+        unit=table.optional("unit", str, ""),
+        better=cast("Any", table.one_of("better", ("higher", "lower"))),
+        published=table.optional("published", str, "") or None,
+        within_pct=None if math.isnan(within_pct) else within_pct,
+        exactly=exactly,
+        change=cast("Any", change or None),
+        full_size=table.optional("full_size", bool, default=False),
+        margin_pct=table.optional("margin_pct", float, 1.0),
+    )
+    table.finish()
+    if metric.margin_pct < 0 or (metric.within_pct or 0) < 0:
+        raise table.error("a tolerance must not be negative")
+    return metric
+
+
+def _parameter(table: Reader) -> Parameter:
+    if "value" not in table.values:
+        raise table.error("value is missing; add it")
+    parameter = Parameter(
+        target=table.required("target", str),
+        value=table.required("value", object),
+        kind=cast("Any", table.one_of("kind", KINDS)),
+        source=table.required("source", str),
+    )
+    table.finish()
+    return parameter
+
+
+def _control(table: Reader) -> Control:
+    control = Control(
+        name=table.required("name", str),
+        target=table.required("target", str),
+        factor=table.optional("factor", float, 3.0),
+        fails=table.texts("fails"),
+        why=table.required("why", str),
+    )
+    table.finish()
+    return control
+
+
+def _scenario(table: Reader) -> Scenario:
+    scenario = Scenario(
+        workload=table.required("workload", str),
+        title=table.required("title", str),
+        task=table.required("task", int),
+    )
+    table.finish()
+    return scenario
+
+
+def _published(top: Reader, folder: Traversable) -> Published | None:
+    table = top.table("published")
+    if not table.values:
+        return None
+    name = table.required("file", str)
+    origin = table.required("origin", str)
+    table.finish()
+    file = folder / name
+    if Path(name).name != name or not file.is_file():
+        raise table.error(f"there is no file {name} beside the study; put it there", "file")
+    values: dict[tuple[str, str], list[float]] = {}
+    reader = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
+    if missing:
+        raise StudyError(f"{name}:1: column {missing[0]} is missing; there must be {COLUMNS}")
+    for row in reader:
+        try:
+            value = float(row["value"])
+        except (TypeError, ValueError):
+            raise StudyError(
+                f"{name}:{reader.line_num}: value {row['value']!r} is no number"
+            ) from None
+        values.setdefault((row["benchmark"], row["kernel"]), []).append(value)
+    return Published(name, origin, values)
+
+
+def _check(study: Study, top: Reader) -> None:
+    """Refuse what names something that is not there."""
+    if not study.machines:
+        raise top.error("machines is empty; name one", "machines")
+    if not study.cases:
+        raise top.error("there is no [[workload]]; add one")
+    _unique([kernel.name for kernel in study.kernels], "kernel", top)
+    _unique([case.name for case in study.cases], "workload", top)
+    cases = [case.name for case in study.cases]
+    _check_metrics(study, cases, top)
+    for index, control in enumerate(study.controls):
+        for name in control.fails:
+            _known(name, cases, f"control[{index}].fails", top)
+    for index, scenario in enumerate(study.scenarios):
+        _known(scenario.workload, cases, f"explain[{index}].workload", top)
+    for index, parameter in enumerate(study.parameters):
+        _check_target(parameter.target, cases, f"parameter[{index}].target", top)
+    for index, control in enumerate(study.controls):
+        _check_target(control.target, cases, f"control[{index}].target", top)
+
+
+def _check_metrics(study: Study, cases: list[str], top: Reader) -> None:
+    kernels = [kernel.name for kernel in study.kernels]
+    benchmarks = sorted({name for name, _ in study.published.values}) if study.published else []
+    for index, metric in enumerate(study.metrics):
+        place = f"metric[{index}]"
+        _known(metric.workload, cases, f"{place}.workload", top)
+        if metric.published is not None:
+            _known(metric.published, benchmarks, f"{place}.published", top)
+        for name in metric.exactly:
+            _known(name, kernels, f"{place}.exactly", top)
+
+
+def _check_target(target: str, cases: list[str], place: str, top: Reader) -> None:
+    room, _, rest = target.partition(".")
+    case, _, option = rest.rpartition(".")
+    if room == "workload" and case and option:
+        _known(case, cases, place, top)
+    elif room != "machine" or not rest:
+        raise top.error(
+            f"target {target} must be workload.CASE.OPTION or machine.SECTION.KEY", place
+        )
+
+
+def _known(name: str, known: Sequence[str], place: str, top: Reader) -> None:
+    if name not in known:
+        guess = near(name, known) or f"; there are {', '.join(known)}"
+        raise top.error(
+            f"{place.rpartition('.')[2]} names {name}, which is not there{guess}", place
+        )
+
+
+def _unique(found: list[str], noun: str, top: Reader) -> None:
+    for name in found:
+        if found.count(name) > 1:
+            raise top.error(f"two of each {noun} are called {name}; name each differently")

@@ -1,0 +1,244 @@
+"""What a study is, and what it yields, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from schedlab.simulation import WorkloadText
+    from schedlab.stats import Interval, Verdict
+
+__all__ = [
+    "Case",
+    "Control",
+    "Explanation",
+    "Figure",
+    "KernelChoice",
+    "Metric",
+    "Parameter",
+    "Published",
+    "Row",
+    "Scenario",
+    "Study",
+    "StudyResult",
+]
+
+Better = Literal["higher", "lower"]
+
+Value = Any
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """A kernel of the comparison."""
+
+    name: str
+    """What the table calls it, which is what the publication called it."""
+    kernel: str
+    """A built-in kernel or a file."""
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    """Settings that differ from that kernel, by their names in kernel files."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that the study sets itself, and where it comes from."""
+
+    target: str
+    """``workload.CASE.OPTION`` or ``machine.SECTION.KEY``."""
+    value: Value
+    kind: Literal["published", "measured", "documentation", "calibrated"]
+    """``calibrated``: on the baseline's published column, never on a treatment's."""
+    source: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload of the study."""
+
+    name: str
+    base: str
+    """A built-in workload or a file."""
+    file: WorkloadText | None
+    """The file's text, if it stands beside the study."""
+    options: Mapping[str, Value]
+    """Options of its model that the study sets."""
+    duration_s: float
+    small_options: Mapping[str, Value]
+    """What to set besides for a small run."""
+    small_duration_s: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure that is compared, and what must hold of it."""
+
+    workload: str
+    figure: str
+    """The workload's own figure, or one of every run: see :mod:`schedlab.study.figures`."""
+    name: str
+    unit: str
+    better: Better
+    published: str | None
+    """The benchmark's name in the published figures; ``None`` if it was not published."""
+    within_pct: float | None
+    """A kernel's mean must be that near the published mean."""
+    exactly: Mapping[str, float]
+    """What the figure must be in every iteration, by kernel."""
+    change: Literal["equal", "not significant", "better"] | None
+    """What must hold between a treatment and the baseline: equal within the margin, no
+    significant difference, or a significant improvement."""
+    full_size: bool
+    """In a small run the figure is another quantity, so its level is not compared."""
+    margin_pct: float
+    """The margin of ``equal``, and of the verdict ``equivalent``."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """A knob that must move a figure: turned, the study has to fail."""
+
+    name: str
+    target: str
+    """As in :class:`Parameter`."""
+    factor: float
+    fails: Sequence[str]
+    """Workloads of which a row must fail."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run whose placement decisions the study explains."""
+
+    workload: str
+    title: str
+    task: int
+    """The task whose decisions are shown."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published figures."""
+
+    file: str
+    origin: str
+    values: Mapping[tuple[str, str], Sequence[float]]
+    """By benchmark and kernel, in the order of iterations."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One baseline kernel, its treatments, and what is compared."""
+
+    name: str
+    title: str
+    description: str
+    source: str
+    """Where it was published."""
+    machines: Sequence[str]
+    iterations: int
+    small_iterations: int
+    seed: int
+    """The seed of iteration 0; each further iteration adds 1."""
+    significance: float
+    baseline: KernelChoice
+    treatments: Sequence[KernelChoice]
+    cases: Sequence[Case]
+    metrics: Sequence[Metric]
+    parameters: Sequence[Parameter]
+    controls: Sequence[Control]
+    scenarios: Sequence[Scenario]
+    notes: Sequence[str]
+    published: Published | None
+
+    @property
+    def kernels(self) -> list[KernelChoice]:
+        """The baseline and then its treatments."""
+        return [self.baseline, *self.treatments]
+
+    def case(self, name: str) -> Case:
+        """Give a workload by its name."""
+        return next(case for case in self.cases if case.name == name)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of one iteration."""
+
+    machine: str
+    workload: str
+    figure: str
+    unit: str
+    kernel: str
+    iteration: int
+    value: float | None
+    key: str
+    """The run in the store that it comes from."""
+    digest: str
+    """That run's digest."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the study's table."""
+
+    machine: str
+    workload: str
+    metric: str
+    kernel: str
+    unit: str
+    simulated: float | None
+    """The mean over iterations; for a change, that of the paired differences, percent."""
+    interval: Interval | None
+    """Its confidence interval; ``None`` from a single iteration."""
+    spread_pct: float | None
+    """Standard deviation over iterations, percent of the mean."""
+    published: float | None
+    published_spread_pct: float | None
+    rule: str
+    """What must hold; empty for a row without any claim."""
+    tolerance: float | None
+    """The number of that rule: percent of the published figure, points of a change, or the level
+    of significance; 0 where it must be exact."""
+    p: float | None
+    """Of a change: paired t test of no difference."""
+    verdict: Verdict | None
+    """Of a change."""
+    ok: bool | None
+    """Whether the rule holds; ``None`` where there is none."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A task's placements under one kernel, with all candidates and their scores."""
+
+    workload: str
+    title: str
+    kernel: str
+    text: str
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What running a study yields."""
+
+    study: Study
+    small: bool
+    rows: Sequence[Row]
+    figures: Sequence[Figure]
+    """Every figure of every iteration."""
+    explanations: Sequence[Explanation]
+    """Of the study's scenarios, in the first iteration."""
+    simulated_runs: int
+    """Runs that had to be simulated."""
+    stored_runs: int
+    """Runs that the store had already."""
+
+    @property
+    def misses(self) -> list[Row]:
+        """Rows whose rule does not hold."""
+        return [row for row in self.rows if row.ok is False]

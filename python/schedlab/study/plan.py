@@ -1,0 +1,231 @@
+"""Turns a study into runs: every machine, workload, kernel and iteration, and each run's key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
+
+from schedlab import _schedlab
+from schedlab.kernel import Kernel
+from schedlab.simulation import (
+    WorkloadText,
+    duration_to_ns,
+    load_kernel,
+    load_machine,
+    load_workload,
+    near,
+)
+from schedlab.study.reading import StudyError
+
+if TYPE_CHECKING:
+    from schedlab.study.model import Case, KernelChoice, Study
+
+__all__ = ["Run", "Turn", "plan"]
+
+# What a run yields and how it is stored; another number makes older runs unknown.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, self-contained: all that determines it, as text and numbers."""
+
+    machine: str
+    """The machine's name."""
+    machine_toml: str
+    kernel: str
+    """The kernel's name in the study."""
+    kernel_toml: str
+    workload: WorkloadText
+    duration_s: float
+    seed: int
+    start_ns: int
+    """When the workload starts, against the machine's ticks: drawn from the seed."""
+    iteration: int
+
+    @property
+    def key(self) -> str:
+        """Digest of all that determines the run, the program included."""
+        parts = {
+            "format": FORMAT,
+            "program": program(),
+            "machine": self.machine_toml,
+            "kernel": Kernel.parse(self.kernel_toml).settings(),
+            "workload": [Path(self.workload.path).suffix, self.workload.text],
+            "duration_ns": duration_to_ns(self.duration_s),
+            "seed": self.seed,
+            "start_ns": self.start_ns,
+        }
+        text = json.dumps(parts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A knob that is turned for a negative control."""
+
+    target: str
+    factor: float
+
+
+@cache
+def program() -> str:
+    """Name the program's version, and by a digest the code that simulates."""
+    code = Path(str(_schedlab.__file__)).read_bytes()
+    return f"{_schedlab.__version__}+{hashlib.sha256(code).hexdigest()[:16]}"
+
+
+def plan(study: Study, *, small: bool = False, turn: Turn | None = None) -> list[Run]:
+    """List the runs of a study, those of one iteration together.
+
+    All kernels of one iteration share its seed and its start: common random numbers.
+
+    Raises what loading a machine, kernel or workload raises, and :class:`schedlab.StudyError` for a
+    target that is not there.
+    """
+    parameters = [(parameter.target, parameter.value) for parameter in study.parameters]
+    machines = {name: _machine_toml(name, parameters, turn) for name in study.machines}
+    kernels = {kernel.name: _kernel_toml(kernel) for kernel in study.kernels}
+    workloads = {case.name: _workload(case, parameters, turn, small=small) for case in study.cases}
+    runs = []
+    for iteration in range(study.small_iterations if small else study.iterations):
+        seed = study.seed + iteration
+        for machine, machine_toml in machines.items():
+            for case in study.cases:
+                for kernel, kernel_toml in kernels.items():
+                    tick_ns = _tick_ns(kernel_toml)
+                    runs.append(
+                        Run(
+                            machine=machine,
+                            machine_toml=machine_toml,
+                            kernel=kernel,
+                            kernel_toml=kernel_toml,
+                            workload=workloads[case.name],
+                            duration_s=case.small_duration_s if small else case.duration_s,
+                            seed=seed,
+                            start_ns=start_within(tick_ns, seed),
+                            iteration=iteration,
+                        )
+                    )
+    return runs
+
+
+def start_within(tick_ns: int, seed: int) -> int:
+    """Draw when a run starts within a tick.
+
+    >>> start_within(4_000_000, 1) == start_within(4_000_000, 1) < 4_000_000
+    True
+    """
+    digest = hashlib.sha256(f"start {seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") % tick_ns
+
+
+def _tick_ns(kernel_toml: str) -> int:
+    hz: int = tomllib.loads(kernel_toml)["tick"]["hz"]
+    return 1_000_000_000 // hz
+
+
+def _machine_toml(name: str, parameters: list[tuple[str, Any]], turn: Turn | None) -> str:
+    document = tomlkit.parse(load_machine(name).to_toml())
+    for target, value in _for_room("machine", parameters):
+        _set(document, target, value, f"machine {name}", create=True)
+    if turn is not None and turn.target.startswith("machine."):
+        _scale(document, turn.target.removeprefix("machine."), turn.factor, f"machine {name}")
+    return load_machine_text(tomlkit.dumps(document), name)
+
+
+def load_machine_text(text: str, name: str) -> str:
+    """Check a machine's text and give it in its canonical form."""
+    from schedlab.machine import Machine  # noqa: PLC0415 - only here
+
+    return Machine.parse(text, f"{name} with the study's parameters").to_toml()
+
+
+def _kernel_toml(choice: KernelChoice) -> str:
+    if choice.kernel in Kernel.names():
+        text = Kernel.preset_toml(choice.kernel)
+    else:
+        load_kernel(choice.kernel)
+        text = Path(choice.kernel).read_text(encoding="utf-8")
+    document = tomlkit.parse(text)
+    for target, value in choice.settings.items():
+        _set(document, target, value, f"kernel {choice.kernel}", create=False)
+    if choice.settings:
+        document["name"] = choice.name
+        document["description"] = f"{choice.kernel} with {', '.join(choice.settings)}"
+    text = tomlkit.dumps(document)
+    Kernel.parse(text, f"kernel {choice.name}")
+    return text
+
+
+def _workload(
+    case: Case,
+    parameters: list[tuple[str, Any]],
+    turn: Turn | None,
+    *,
+    small: bool,
+) -> WorkloadText:
+    base = case.file or load_workload(case.base)
+    options: dict[str, Any] = dict(case.options)
+    options |= dict(_for_room(f"workload.{case.name}", parameters))
+    if small:
+        options |= case.small_options
+    turned = None
+    if turn is not None and turn.target.startswith(f"workload.{case.name}."):
+        turned = turn.target.removeprefix(f"workload.{case.name}.")
+    if not options and turned is None:
+        return base._replace(name=case.name)
+    if base.path.endswith(".json"):
+        raise StudyError(f"workload {case.name} is rt-app JSON, which has no options to set")
+    try:
+        document = tomlkit.parse(base.text)
+    except tomlkit.exceptions.TOMLKitError as error:
+        raise StudyError(f"{base.path}: {error}") from None
+    for key, value in options.items():
+        _set(document, f"options.{key}", value, f"workload {case.name}", create=True)
+    if turned is not None:
+        _scale(document, f"options.{turned}", turn.factor if turn else 1, f"workload {case.name}")
+    return WorkloadText(case.name, f"{case.name}.toml", tomlkit.dumps(document))
+
+
+def _for_room(room: str, parameters: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    prefix = f"{room}."
+    return [
+        (target.removeprefix(prefix), value)
+        for target, value in parameters
+        if target.startswith(prefix)
+    ]
+
+
+def _set(document: Any, target: str, value: Any, what: str, *, create: bool) -> None:
+    table, key = _walk(document, target, what, create=create)
+    if key not in table and not create:
+        raise StudyError(f"{what} has no setting {target}{near(key, list(table))}")
+    table[key] = value
+
+
+def _scale(document: Any, target: str, factor: float, what: str) -> None:
+    table, key = _walk(document, target, what, create=False)
+    value = table.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise StudyError(f"{what} has no number {target} to turn; set it as a parameter")
+    table[key] = round(value * factor) if isinstance(value, int) else value * factor
+
+
+def _walk(document: Any, target: str, what: str, *, create: bool) -> tuple[Any, str]:
+    *parents, key = target.split(".")
+    table = document
+    for parent in parents:
+        if parent not in table and create:
+            table[parent] = tomlkit.table()
+        table = table.get(parent)
+        if not isinstance(table, dict):
+            raise StudyError(f"{what} has no section {parent}, which {target} names")
+    return table, key

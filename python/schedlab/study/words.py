@@ -1,0 +1,62 @@
+"""Figures and claims in words, for every form of the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedlab.study.model import Row
+
+__all__ = ["claim", "interval", "number", "percent", "verdict"]
+
+# Significant digits of a figure: more than any published one has.
+DIGITS = 6
+
+
+def claim(row: Row) -> str:
+    """Say what must hold of a row."""
+    tolerance = "" if row.tolerance is None else f"{row.tolerance:g}"
+    return {
+        "": "",
+        "exactly": "exactly",
+        "within %": f"within {tolerance} %",
+        "equal": f"equal within {tolerance} %",
+        "not significant": f"not significant, p >= {tolerance}",
+        "better": f"better, p < {tolerance}",
+    }[row.rule]
+
+
+def number(value: float | None, *, signed: bool = False) -> str | None:
+    """Write a figure with as many digits as tell something.
+
+    >>> number(107654.884), number(0.82194), number(31.0), number(0.0000002, signed=True)
+    ('107,654.9', '0.82194', '31', '+0.0000')
+    """
+    if value is None:
+        return None
+    sign = "+" if signed else ""
+    if signed:
+        return f"{value:{sign},.4f}"
+    if value == int(value) and abs(value) < 10**DIGITS:
+        return f"{value:,.0f}"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:,.{max(1, DIGITS - whole) if whole else DIGITS - 1}f}"
+
+
+def interval(row: Row) -> str | None:
+    """Write a row's confidence interval."""
+    if row.interval is None:
+        return None
+    signed = row.verdict is not None
+    low, high = (number(bound, signed=signed) for bound in row.interval)
+    return f"{low} .. {high}"
+
+
+def percent(value: float | None) -> str | None:
+    """Write a spread."""
+    return None if value is None else f"{value:.2f}"
+
+
+def verdict(row: Row) -> str:
+    """Say whether the row's claim holds; nothing where it makes none."""
+    return {True: "ok", False: "MISS", None: ""}[row.ok]

@@ -1,0 +1,222 @@
+"""``schedlab run`` and ``schedlab.simulate`` as people and programs meet them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import schedlab
+from click.testing import CliRunner, Result
+from schedlab.cli import main
+
+POOL = Path(schedlab.__file__).parent / "studies" / "thread-pool.json"
+
+MAIN = "from schedlab.cli import main; main()"
+
+# Two that wait for somebody who is not there.
+STUCK = """{"global": {"duration": -1}, "tasks": {
+  "worker": {"instance": 2, "loop": 1, "phases": {"a": {"suspend": "nobody"}}}}}"""
+
+
+def run(*arguments: str | Path) -> Result:
+    runner = CliRunner(env={"COLUMNS": "80", "TERM": "dumb"})
+    return runner.invoke(main, ["run", *map(str, arguments)])
+
+
+def run_json(*arguments: str | Path) -> Any:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def refusal(*arguments: str | Path) -> str:
+    """Give the complaint of a run that must end with one or two lines and exit code 2."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) <= 2, result.stderr
+    return result.stderr
+
+
+def test_the_summary_has_figures_cpus_energy_and_digest() -> None:
+    result = run("periodic", "--duration", "0.2", "--limit", "3")
+    assert result.exit_code == 0, result.output
+    for word in ("periodic on generic under v6.12", "busy %", "energy", "digest", "IPIs"):
+        assert word in result.stdout
+    assert "... 5 more; --limit 0 shows all" in result.stdout
+
+
+def test_time_adds_up_on_every_cpu() -> None:
+    found = run_json("hackbench", "--duration", "0.05")
+    assert found["ending"] == "time up"
+    for cpu in found["cpus"]:
+        assert cpu["busy_ns"] + cpu["idle_ns"] == pytest.approx(found["end_ns"], abs=20_000)
+    rails = ("cores_j", "packages_j", "machine_j", "transitions_j")
+    assert found["energy"]["total_j"] == pytest.approx(sum(found["energy"][rail] for rail in rails))
+
+
+def test_a_run_depends_on_its_inputs_alone() -> None:
+    given = ("schbench", "--duration", "0.05", "--seed", "7")
+    first, second = run_json(*given), run_json(*given)
+    assert first == second
+    other = run_json("schbench", "--duration", "0.05", "--seed", "8")
+    assert other["digest"] != first["digest"]
+
+
+def test_what_is_kept_does_not_change_the_run() -> None:
+    bare = schedlab.simulate("hackbench", duration_s=0.02)
+    kept = schedlab.simulate("hackbench", duration_s=0.02, keep_events=True, keep_decisions=True)
+    assert kept.digest == bare.digest
+    assert kept.figures.equals(bare.figures)
+    assert kept.tasks.equals(bare.tasks)
+
+
+def test_ties_are_shuffled_on_request() -> None:
+    calm = run_json("periodic", "--duration", "0.1")
+    shuffled = run_json("periodic", "--duration", "0.1", "--shuffle-ties")
+    assert shuffled["digest"] != calm["digest"]
+    assert run_json("periodic", "--duration", "0.1", "--shuffle-ties") == shuffled
+
+
+def test_kernels_place_forked_threads_differently(tmp_path: Path) -> None:
+    """The births of FORK are exact: see the study idlest-group-util."""
+    toml = schedlab.Kernel.preset_toml("v5.7")
+    new = tmp_path / "new.toml"
+    new.write_text(toml.replace('idlest_tie = "first"', 'idlest_tie = "group-util"'))
+    births = {}
+    for kernel in ("v5.7", str(new)):
+        found = run_json(POOL, "--machine", "kunpeng920-2s", "--kernel", kernel)
+        births[kernel] = {task["birth_cpu"] for task in found["tasks"][1:]}
+    assert births == {"v5.7": {1}, str(new): set(range(1, 32))}
+
+
+def test_explained_placements_name_candidates_and_the_reason() -> None:
+    given = (POOL, "--machine", "kunpeng920-2s", "--kernel", "v5.7")
+    rows = run_json(*given, "--explain")["decisions"]
+    forks = [row for row in rows if row["occasion"] == "fork" and row["task"] > 0]
+    assert {row["reason"] for row in forks} == {"leaves by idle_cpus, tie by ring order"}
+    result = run(*given, "--explain-task", "2")
+    assert "group of CPU 1    chosen" in result.stdout
+    assert "NUMA allowance" in result.stdout
+    assert "fork of task 3" not in result.stdout
+    listed = run(*given, "--explain", "--limit", "2").stdout
+    assert "tie by ring order" in listed
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".pftrace"])
+def test_a_run_is_written_as_a_trace(tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"run{suffix}"
+    found = run_json("hackbench", "--duration", "0.01", "--trace", out)
+    if suffix == ".parquet":
+        assert pl.read_parquet(out).height == found["events"]
+    elif suffix == ".csv":
+        assert pl.read_csv(out, infer_schema_length=None).height == found["events"]
+    else:
+        trace = schedlab.read_trace(out)
+        assert sum(trace.info["events"].values()) == found["events"]
+
+
+def test_a_recorded_run_answers_what_a_trace_answers() -> None:
+    done = schedlab.simulate("periodic", duration_s=0.2, keep_events=True)
+    assert done.trace is not None
+    tasks = done.trace.tasks().sort("pid").filter(pl.col("pid") > 0)
+    own = done.tasks["runtime_ns"].sum()
+    # The kernel accounts for a run when a tick or a switch ends it, and leaves interrupts out.
+    assert tasks["run_ns"].sum() == pytest.approx(own, rel=0.03)
+    assert done.trace.wakeup_latency(by="comm")["count"].sum() > 0
+
+
+def test_a_report_of_a_run_has_its_timeline(tmp_path: Path) -> None:
+    out = tmp_path / "run.html"
+    assert run("periodic", "--duration", "0.05", "--report", out).exit_code == 0
+    page = out.read_text()
+    assert "periodic on generic" in page
+    assert "Wakeup latency" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["sysbench-cpus"], "did you mean sysbench-cpu"),
+        (["ebizzy", "--kernel", "v6.2"], "did you mean v6.12"),
+        (["ebizzy", "--machine", "kunpeng920"], "did you mean kunpeng920-2s?"),
+        (["ebizzy", "--duration", "0"], "a duration of 0 s"),
+        (["ebizzy", "--duration", "nan"], "a duration of nan s"),
+        (["."], "Is a directory"),
+    ],
+)
+def test_what_cannot_run_is_named_with_its_mend(arguments: list[str], says: str) -> None:
+    assert says in refusal(*arguments)
+
+
+def test_files_are_refused_by_line(tmp_path: Path) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text("model = 'hackbench'\n[options]\ngroups = 1\nfdz = 4\n")
+    assert f"{workload}:4: unknown field `fdz`" in refusal(workload)
+    machine = tmp_path / "m.toml"
+    machine.write_text("name = 'm'\n[topology]\npackages = 0\n")
+    assert f"{machine}:" in refusal("ebizzy", "--machine", machine)
+    binary = tmp_path / "w.json"
+    binary.write_bytes(b"\xff\xfe{}")
+    assert "not text" in refusal(binary)
+
+
+def test_a_task_that_is_allowed_nowhere_is_named(tmp_path: Path) -> None:
+    workload = tmp_path / "w.json"
+    workload.write_text('{"tasks": {"far": {"cpus": [500], "run": 10}}}')
+    assert "no CPU of this machine" in refusal(workload)
+
+
+def test_a_run_without_progress_says_who_waits_for_what(tmp_path: Path) -> None:
+    workload = tmp_path / "stuck.json"
+    workload.write_text(STUCK)
+    complaint = refusal(workload)
+    assert "nothing can happen any more" in complaint
+    assert "worker" in complaint
+    assert "waits for" in complaint
+
+
+def test_other_threads_run_meanwhile() -> None:
+    counted, done = 0, threading.Event()
+
+    def simulate() -> None:
+        schedlab.simulate("sysbench-threads", duration_s=0.5)
+        done.set()
+
+    thread = threading.Thread(target=simulate)
+    thread.start()
+    while not done.is_set():
+        counted += 1
+        time.sleep(0.001)
+    thread.join()
+    assert counted > 10
+
+
+def test_an_interrupt_ends_a_run() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "run", "periodic", "--duration", "1000000"],
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGINT
+    assert complaint == b""
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    schedlab.simulate(
+        "sysbench-threads", duration_s=0.5, progress=lambda done, total: told.append((done, total))
+    )
+    assert told
+    assert told == sorted(told)
+    assert all(0 < done <= total == 500_000_000 for done, total in told)

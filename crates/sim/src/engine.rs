@@ -187,6 +187,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 tick_ns: NEVER,
                 ipi_ns: NEVER,
                 timers: BinaryHeap::with_capacity(64),
+                threads: machine.topology().cores().siblings(cpu).iter().collect(),
                 governor: AnyGovernor::new(settings.governor, tick_ns, capacity),
                 idle_ns: vec![0; states.len().max(1)],
                 states,
@@ -427,10 +428,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.platform.cpus[index].got_tick = tick_due;
         let residency_ns = (self.platform.clock_ns - since_ns) as i64;
         let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
-        let mut governor = self.platform.cpus[index].governor;
-        let states = &self.platform.cpus[index].states;
+        let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
         governor.reflect(states, state as usize, residency_ns, &mut view);
-        self.platform.cpus[index].governor = governor;
     }
 
     /// Handles every interrupt that is due.
@@ -552,10 +551,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         let now_ns = self.platform.clock_ns;
         let (mut choice, mut stop_tick) = (0, true);
         if !self.platform.cpus[index].states.is_empty() {
-            let mut governor = self.platform.cpus[index].governor;
             let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
-            let answer = governor.select(&self.platform.cpus[index].states, &mut view);
-            self.platform.cpus[index].governor = governor;
+            let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
+            let answer = governor.select(states, &mut view);
             choice = answer.index;
             stop_tick = answer.stop_tick;
         }

@@ -68,6 +68,8 @@ pub struct Cpu {
     pub ipi_ns: u64,
     /// Sleepers.
     pub timers: BinaryHeap<Reverse<Timer>>,
+    /// The threads of its core, itself included.
+    pub threads: Box<[CpuId]>,
     /// Its idle governor.
     pub governor: AnyGovernor,
     /// Its idle states as the governor sees them.
@@ -260,14 +262,19 @@ impl<O: Observer> Platform<'_, O> {
             Some(since_ns) => state.busy_ns += now_ns.saturating_sub(since_ns),
             None => state.busy_since_ns = Some(now_ns),
         }
-        let threads = *self.machine.topology().cores().siblings(cpu);
-        let busy_threads =
-            threads.iter().filter(|t| self.cpus[t.index()].busy_since_ns.is_some()).count();
+        let threads = self.cpus[cpu.index()].threads.len();
+        if threads == 1 {
+            return;
+        }
+        let thread = |platform: &Self, at: usize| platform.cpus[cpu.index()].threads[at];
+        let is_busy = |&at: &usize| self.cpus[thread(self, at).index()].busy_since_ns.is_some();
+        let busy_threads = (0..threads).filter(is_busy).count();
         if busy_threads == 0 {
             return;
         }
         let throughput = u64::from(self.machine.smt().throughput_permille(busy_threads));
-        for thread in threads.iter() {
+        for at in 0..threads {
+            let thread = thread(self, at);
             let index = thread.index();
             let speed = u64::from(self.machine.capacity(thread)) * throughput / busy_threads as u64;
             if self.cpus[index].speed != speed {

@@ -23,8 +23,11 @@ impl EventQueue {
         let leaves = cpus.next_power_of_two().max(1);
         let mut queue =
             EventQueue { leaves, times_ns: vec![NEVER; leaves], winners: vec![0; leaves], shuffle };
-        for cpu in 0..leaves {
-            queue.play(cpu);
+        // Nobody wins anything yet; who plays first would stop where the other's seat is empty.
+        queue.winners.fill(u32::MAX);
+        for node in (1..leaves).rev() {
+            let (left, right) = (queue.player(2 * node), queue.player(2 * node + 1));
+            queue.winners[node] = if queue.beats(right, left) { right } else { left };
         }
         queue
     }
@@ -65,7 +68,12 @@ impl EventQueue {
         let mut node = (self.leaves + cpu) / 2;
         while node >= 1 && self.leaves > 1 {
             let (left, right) = (self.player(2 * node), self.player(2 * node + 1));
-            self.winners[node] = if self.beats(right, left) { right } else { left };
+            let winner = if self.beats(right, left) { right } else { left };
+            let before = std::mem::replace(&mut self.winners[node], winner);
+            // Above, nothing changes if somebody else won here before and wins again.
+            if before == winner && winner != cpu as u32 {
+                return;
+            }
             node /= 2;
         }
     }

@@ -8,6 +8,7 @@
 use super::capacity::{capacity_greater, is_reduced};
 use super::group::{GroupStats, GroupType};
 use super::imbalance::{calculate_imbalance, sibling_imbalance};
+use super::sums::{Parts, Sums};
 use super::topology::{Domain, DomainFlags, Domains, Group};
 use super::view::CpuState;
 use schedlab_machine::{CpuId, CpuSet};
@@ -145,6 +146,8 @@ pub struct Balance<'a> {
     pub candidates: CpuSet,
     /// The release's rules.
     pub rules: BalanceRules,
+    /// What groups consist of and the sums of their caches, if someone keeps them.
+    pub sums: Option<&'a Sums>,
 }
 
 /// A group with its sums.
@@ -215,9 +218,16 @@ impl<'a> Balance<'a> {
             source_kind: SourceKind::All,
         };
         let mut sum_util = 0_u64;
-        for group in self.domains.ring(membership) {
+        let everyone = self.sums.is_some() && self.candidates == domain.span;
+        let first = membership.first_group as usize;
+        for (place, group) in self.domains.ring(membership).enumerate() {
             let local = group.span.contains(self.dst_cpu);
-            let own = self.group_stats(domain, group, local, &mut stats.overloaded);
+            let parts = self.sums.filter(|_| everyone).map(|sums| {
+                let index = first + place;
+                let count = domain.groups.len();
+                sums.parts(membership.domain, if index < count { index } else { index - count })
+            });
+            let own = self.group_stats(domain, group, parts, local, &mut stats.overloaded);
             if local {
                 stats.local = Some((group, own));
             } else if self.is_busier(&stats, group, &own, dst_core_idle) {
@@ -251,13 +261,14 @@ impl<'a> Balance<'a> {
         &self,
         domain: &Domain,
         group: &Group,
+        parts: Option<&Parts>,
         local: bool,
         overloaded: &mut bool,
     ) -> GroupStats {
         let mut stats =
             GroupStats { capacity: group.capacity, weight: group.weight, ..GroupStats::EMPTY };
         let asymmetric = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY);
-        for cpu in (group.span & self.candidates).iter() {
+        let mut add = |cpu: CpuId| {
             let state = self.state(cpu);
             stats.load += state.load;
             stats.util += state.cfs_util();
@@ -269,10 +280,10 @@ impl<'a> Balance<'a> {
             stats.nr_preferred_running += state.nr_preferred_running;
             if state.is_idle() {
                 stats.idle_cpus += 1;
-                continue;
+                return;
             }
             if local {
-                continue;
+                return;
             }
             if asymmetric {
                 if stats.misfit_task_load < state.misfit_task_load {
@@ -285,6 +296,22 @@ impl<'a> Balance<'a> {
             {
                 stats.misfit_task_load = stats.misfit_task_load.max(state.load);
             }
+        };
+        match (parts, self.sums) {
+            (Some(Parts::Caches(caches)), Some(sums)) => {
+                for &cache in caches {
+                    let cache = sums.cache(cache);
+                    stats.load += cache.load;
+                    stats.util += cache.util;
+                    stats.runnable += cache.runnable;
+                    stats.sum_h_nr_running += cache.h_nr_queued;
+                    stats.sum_nr_running += cache.nr_running;
+                    stats.idle_cpus += cache.idle_cpus;
+                    *overloaded |= cache.overloaded_cpus > 0;
+                }
+            }
+            (Some(Parts::Cpus(cpus)), _) => cpus.iter().for_each(|&cpu| add(cpu)),
+            _ => (group.span & self.candidates).iter().for_each(add),
         }
         if !local && self.idle.is_idle() {
             stats.asym_packing =
@@ -571,7 +598,7 @@ const WORST: GroupStats = GroupStats { idle_cpus: u32::MAX, ..GroupStats::EMPTY 
 
 /// `is_core_idle()`: every other thread of the core idles.
 pub(crate) fn is_core_idle(domains: &Domains, cpus: &[CpuState], cpu: CpuId) -> bool {
-    domains.siblings(cpu).iter().all(|thread| thread == cpu || cpus[thread.index()].is_idle())
+    domains.threads(cpu).iter().all(|&thread| thread == cpu || cpus[thread.index()].is_idle())
 }
 
 /// Priorities matter between threads of a core, and between cores only if this one idles

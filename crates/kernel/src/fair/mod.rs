@@ -11,6 +11,7 @@ mod imbalance;
 pub mod nohz;
 pub mod queue;
 pub mod slow_path;
+pub mod sums;
 pub mod topology;
 pub mod view;
 pub mod wake;

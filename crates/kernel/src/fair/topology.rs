@@ -126,6 +126,8 @@ pub struct Domains {
     stacks: Vec<Vec<Membership>>,
     caches: Vec<CacheDomains>,
     smt: Vec<CpuSet>,
+    /// The same as lists, which are quicker to go through.
+    threads: Vec<Box<[CpuId]>>,
     nodes: Vec<u32>,
     smt_active: bool,
     cluster_active: bool,
@@ -147,6 +149,7 @@ impl Domains {
                 })
                 .collect(),
             smt: (0..cpu_count).map(|cpu| CpuSet::of(alone(cpu))).collect(),
+            threads: (0..cpu_count).map(|cpu| Box::from([alone(cpu)])).collect(),
             nodes: vec![0; cpu_count],
             smt_active: false,
             cluster_active: false,
@@ -169,6 +172,7 @@ impl Domains {
         self.smt_active |= siblings.weight() > 1;
         for cpu in siblings.iter() {
             self.smt[cpu.index()] = siblings;
+            self.threads[cpu.index()] = siblings.iter().collect();
         }
     }
 
@@ -228,9 +232,9 @@ impl Domains {
     /// smallest and the largest. Rings that overlap share it.
     pub fn set_capacity(&mut self, membership: Membership, total: u64, min: u64, max: u64) {
         let set = |group: &mut Group| {
-            group.capacity = total;
-            group.min_capacity = min;
-            group.max_capacity = max;
+            let before = (group.capacity, group.min_capacity, group.max_capacity);
+            (group.capacity, group.min_capacity, group.max_capacity) = (total, min, max);
+            before != (total, min, max)
         };
         self.for_each_twin(membership, set);
     }
@@ -238,22 +242,31 @@ impl Domains {
     /// Notes that affinity kept the group at which a membership's ring starts from being balanced
     /// (`sgc->imbalance`), or that it no longer does.
     pub fn set_imbalance(&mut self, membership: Membership, imbalance: bool) {
-        self.for_each_twin(membership, |group| group.imbalance = imbalance);
+        self.for_each_twin(membership, |group| {
+            std::mem::replace(&mut group.imbalance, imbalance) != imbalance
+        });
     }
 
-    fn for_each_twin(&mut self, membership: Membership, mut change: impl FnMut(&mut Group)) {
+    /// `change` tells whether it changed anything.
+    fn for_each_twin(
+        &mut self,
+        membership: Membership,
+        mut change: impl FnMut(&mut Group) -> bool,
+    ) {
         let at = membership.domain as usize;
         let first = membership.first_group as usize;
         let overlaps = self.domains[at].flags.has(DomainFlags::OVERLAP);
         let Some(own) = self.domains[at].groups.get_mut(first) else { return };
-        change(own);
-        if !overlaps {
+        // Twins are only ever changed together.
+        if !change(own) || !overlaps {
             return;
         }
         let (name, span) = (self.domains[at].name, self.domains[at].groups[first].span);
         for (index, domain) in self.domains.iter_mut().enumerate() {
             if index != at && domain.name == name && domain.flags.has(DomainFlags::OVERLAP) {
-                domain.groups.iter_mut().filter(|group| group.span == span).for_each(&mut change);
+                for group in domain.groups.iter_mut().filter(|group| group.span == span) {
+                    change(group);
+                }
             }
         }
     }
@@ -276,6 +289,12 @@ impl Domains {
     #[inline]
     pub fn siblings(&self, cpu: CpuId) -> &CpuSet {
         &self.smt[cpu.index()]
+    }
+
+    /// The threads of a CPU's core, itself included, in order.
+    #[inline]
+    pub fn threads(&self, cpu: CpuId) -> &[CpuId] {
+        &self.threads[cpu.index()]
     }
 
     /// Any core has several threads.

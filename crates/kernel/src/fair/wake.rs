@@ -395,9 +395,8 @@ impl WakePath<'_> {
     /// True if every thread of the core is idle. A busy core leaves the search, and its first free
     /// thread is remembered (`select_idle_core()`).
     fn core_is_idle(&self, core: CpuId, cpus: &mut CpuSet, idle_cpu: &mut Option<CpuId>) -> bool {
-        let threads = self.domains.siblings(core);
         let mut idle = true;
-        for cpu in threads.iter() {
+        for &cpu in self.domains.threads(core) {
             let state = self.state(cpu);
             if !state.is_idle() {
                 idle = false;
@@ -413,7 +412,7 @@ impl WakePath<'_> {
             }
         }
         if !idle {
-            *cpus -= *threads;
+            *cpus -= *self.domains.siblings(core);
         }
         idle
     }

@@ -19,6 +19,7 @@ use crate::fair::entity::Entity;
 use crate::fair::nohz::Nohz;
 use crate::fair::queue::FairRules;
 use crate::fair::slow_path::SlowPathRules;
+use crate::fair::sums::Sums;
 use crate::fair::topology::Domains;
 use crate::fair::view::CpuState;
 use crate::fair::wake::{LlcShared, WakeRules};
@@ -70,6 +71,7 @@ pub struct Scheduler {
     rqs: Vec<RunQueue>,
     cpus: Vec<CpuState>,
     llcs: Vec<LlcShared>,
+    sums: Sums,
     tasks: Vec<Task>,
     entities: Vec<Entity>,
     affinities: Vec<CpuSet>,
@@ -102,13 +104,17 @@ impl Scheduler {
                 nr_busy_cpus: 0,
             })
             .collect();
+        let cpus: Vec<CpuState> = (0..cpu_count).map(state).collect();
+        let plain = !domains.asym_cpucapacity_active();
+        let sums = Sums::new(&domains, &cpus, plain);
         let mut scheduler = Scheduler {
+            sums,
             nohz: Nohz::default(),
             overloaded: false,
             serial_until_ns: 0,
             moving: Vec::with_capacity(32),
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
-            cpus: (0..cpu_count).map(state).collect(),
+            cpus,
             llcs,
             tasks: Vec::new(),
             entities: Vec::new(),

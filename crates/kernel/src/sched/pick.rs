@@ -3,6 +3,7 @@
 use super::run_queue::Averages;
 use super::{Scheduler, TaskState};
 use crate::fair::TaskId;
+use crate::fair::balance::is_core_idle;
 use crate::fair::entity::Dequeue;
 use crate::hardware::{Hardware, LeaveReason, Path, TracePoint};
 use schedlab_machine::CpuId;
@@ -130,10 +131,7 @@ impl Scheduler {
         if !self.domains.smt_active() {
             return;
         }
-        let siblings = self.domains.siblings(cpu);
-        let others_idle =
-            siblings.iter().all(|other| other == cpu || self.cpus[other.index()].is_idle());
-        if others_idle {
+        if is_core_idle(&self.domains, &self.cpus, cpu) {
             self.llcs[self.domains.llc_id(cpu).index()].has_idle_cores = true;
         }
     }

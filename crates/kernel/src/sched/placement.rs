@@ -165,7 +165,7 @@ impl Scheduler {
             let rq = &mut self.rqs[cpu.index()];
             let first = rq.wake_list.is_empty();
             rq.wake_list.push(id);
-            self.cpus[cpu.index()].ttwu_pending = true;
+            self.set_ttwu_pending(cpu);
             if first {
                 self.interrupt(cpu, waker_cpu, hardware);
             }

@@ -5,6 +5,7 @@ use super::{Scheduler, TaskState};
 use crate::fair::TaskId;
 use crate::fair::entity::{Dequeue, Enqueue};
 use crate::fair::queue::{FairQueue, FairRules};
+use crate::fair::sums::CpuSums;
 use crate::fair::view::Fit;
 use crate::hardware::Hardware;
 use crate::pelt::{Avg, EntityActivity, RqClock};
@@ -137,6 +138,7 @@ impl Scheduler {
     pub(super) fn publish(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu.index()];
         let state = &mut self.cpus[cpu.index()];
+        let before = CpuSums::of(state);
         state.curr_is_idle = rq.curr.is_none() && !rq.stopper_ran;
         state.ttwu_pending = !rq.wake_list.is_empty();
         state.nr_running = rq.fair.nr_running();
@@ -148,6 +150,21 @@ impl Scheduler {
         state.runnable = rq.avg.runnable_avg;
         state.util_est = rq.util_est;
         state.idle_stamp_ns = rq.idle_stamp_ns;
+        if self.sums.kept() {
+            let after = CpuSums::of(state);
+            if after != before {
+                self.sums.change(self.domains.llc_id(cpu), &before, &after);
+            }
+        }
+    }
+
+    /// Tells others that wake-ups wait on `cpu`.
+    pub(super) fn set_ttwu_pending(&mut self, cpu: CpuId) {
+        let state = &mut self.cpus[cpu.index()];
+        let before = CpuSums::of(state);
+        state.ttwu_pending = true;
+        let after = CpuSums::of(state);
+        self.sums.change(self.domains.llc_id(cpu), &before, &after);
     }
 
     /// Ages a queue's averages and takes out those of tasks that left asleep

@@ -4,6 +4,7 @@ use super::{Scheduler, TaskState};
 use crate::fair::TaskId;
 use crate::fair::entity::FairPolicy;
 use crate::fair::queue::{FairQueue, FairRules};
+use crate::fair::sums::CpuSums;
 use schedlab_machine::CpuId;
 
 impl Scheduler {
@@ -17,6 +18,7 @@ impl Scheduler {
         for index in 0..self.rqs.len() {
             self.verify_queue(CpuId(index as u32), &mut places)?;
         }
+        self.verify_sums()?;
         for (index, &places) in places.iter().enumerate() {
             self.verify_task(TaskId(index as u32), places)?;
         }
@@ -84,6 +86,24 @@ impl Scheduler {
         );
         if seen != is {
             return wrong(format!("others see {seen:?}, but it is {is:?}"));
+        }
+        Ok(())
+    }
+
+    fn verify_sums(&self) -> Result<(), String> {
+        if !self.sums.kept() {
+            return Ok(());
+        }
+        let mut found = vec![CpuSums::default(); self.cpus.len()];
+        for (index, state) in self.cpus.iter().enumerate() {
+            let cache = self.domains.llc_id(CpuId(index as u32));
+            found[cache.index()].add(&CpuSums::of(state));
+        }
+        for (cache, found) in found.iter().enumerate() {
+            let kept = self.sums.cache(CpuId(cache as u32));
+            if kept != found {
+                return Err(format!("cache of CPU {cache}: sums are {kept:?}, of CPUs {found:?}"));
+            }
         }
         Ok(())
     }

@@ -60,8 +60,16 @@ impl Driver {
         }
         let domain = domains.get(membership);
         let candidates = mask(words[3]) & domain.span;
-        let balance =
-            Balance { domains, cpus, dst_cpu, level, idle, candidates, rules: BalanceRules::V6_12 };
+        let balance = Balance {
+            domains,
+            cpus,
+            dst_cpu,
+            level,
+            idle,
+            candidates,
+            rules: BalanceRules::V6_12,
+            sums: None,
+        };
         let mut stats = balance.domain_stats();
         let found = balance.imbalance(&mut stats);
         let busiest = stats.busiest;

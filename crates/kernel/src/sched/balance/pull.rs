@@ -151,6 +151,7 @@ impl Scheduler {
             idle: attempt.idle,
             candidates: attempt.candidates,
             rules: self.config.balance,
+            sums: Some(&self.sums),
         }
     }
 

@@ -49,10 +49,10 @@ traces: build
 		-p schedlab-trace --test real_files -- --nocapture
 	PYTHONPATH=tests $(BIN)/python -m traces.check "$(SCHEDLAB_TRACES)"
 
-# Speed: governor decisions, PELT, latency figures, trace import (and, where trace-cmd is
-# installed, the ratio to trace-cmd report on the same file).
+# Speed: governor decisions, PELT, latency figures, simulated events, trace import (and, where
+# trace-cmd is installed, the ratio to trace-cmd report on the same file).
 bench:
-	cargo bench --locked -p schedlab-kernel -p schedlab-metrics -p schedlab-trace
+	cargo bench --locked -p schedlab-kernel -p schedlab-metrics -p schedlab-trace -p schedlab-sim
 
 # Every trace reader against made-up damage, FUZZ_SECONDS each. Needs the nightly toolchain and
 # cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz). What it finds stays in

@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 /// Tasks in the order in which they came.
 pub type Waiters = VecDeque<TaskId>;
 
+/// Tasks that a channel has room for on each side without allocating.
+const CHANNEL_ROOM: usize = 32;
+
 /// One shared object.
 #[derive(Clone, Debug)]
 pub enum Object {
@@ -54,7 +57,7 @@ pub enum Object {
         /// It is set.
         set: bool,
         /// Who spins for it.
-        spinners: Vec<TaskId>,
+        spinners: Waiters,
     },
     /// A number.
     Counter {
@@ -89,10 +92,10 @@ impl Object {
                 capacity_bytes,
                 filled_bytes: 0,
                 sync_wakeup,
-                readers: waiters(),
-                writers: waiters(),
+                readers: Waiters::with_capacity(CHANNEL_ROOM),
+                writers: Waiters::with_capacity(CHANNEL_ROOM),
             },
-            ObjectKind::Flag => Object::Flag { set: false, spinners: Vec::new() },
+            ObjectKind::Flag => Object::Flag { set: false, spinners: waiters() },
             ObjectKind::Counter => Object::Counter { value: 0 },
             ObjectKind::Line => Object::Line,
             ObjectKind::Block(_) => Object::Block,

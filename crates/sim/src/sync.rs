@@ -91,12 +91,19 @@ impl<O: Observer> Engine<'_, O> {
         self.system_call();
         let others = match self.object(object) {
             Object::Barrier { parties, waiters } if waiters.len() as u32 + 1 >= *parties => {
-                std::mem::take(waiters)
+                waiters.len()
             }
             _ => return self.sleep_on(cpu, task, object),
         };
-        for &other in &others {
-            self.wake(cpu, other, WakeFlags::TASK);
+        // Those who come meanwhile belong to the next round.
+        for _ in 0..others {
+            let other = match self.object(object) {
+                Object::Barrier { waiters, .. } => waiters.pop_front(),
+                _ => None,
+            };
+            if let Some(other) = other {
+                self.wake(cpu, other, WakeFlags::TASK);
+            }
         }
         Step::Done
     }
@@ -153,7 +160,7 @@ impl<O: Observer> Engine<'_, O> {
         self.touch(cpu, object, Access::Read, 1);
         match self.object(object) {
             Object::Flag { set: false, spinners } => {
-                spinners.push(task);
+                spinners.push_back(task);
                 let progress = &mut self.progress[task.index()];
                 progress.waits_for = Some(object);
                 progress.work_left = u64::MAX;
@@ -166,14 +173,12 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn set_flag(&mut self, cpu: CpuId, object: ObjectId) {
-        let spinners = match self.object(object) {
-            Object::Flag { set, spinners } => {
-                *set = true;
-                std::mem::take(spinners)
-            }
-            _ => return,
-        };
-        for spinner in spinners {
+        if let Object::Flag { set, .. } = self.object(object) {
+            *set = true;
+        }
+        while let Object::Flag { spinners, .. } = self.object(object)
+            && let Some(spinner) = spinners.pop_front()
+        {
             self.progress[spinner.index()].work_left = 1;
             self.progress[spinner.index()].waits_for = None;
             let its_cpu = self.sched.task(spinner).cpu;
@@ -237,7 +242,7 @@ impl<O: Observer> Engine<'_, O> {
         let object = self.choose(task, which, cpu);
         self.touch(cpu, object, Access::Atomic, 1);
         let Object::Mailbox { posted, .. } = self.object(object) else { return Step::Done };
-        let posted = std::mem::take(posted);
+        let mut posted = std::mem::take(posted);
         let began_ns = self.platform.clock_ns;
         for &client in posted.iter().rev() {
             self.system_call();
@@ -249,6 +254,13 @@ impl<O: Observer> Engine<'_, O> {
             if progress.stage > 0 && matches!(op, Some(Op::AwaitServed { .. })) {
                 self.wake(cpu, client, WakeFlags::TASK);
             }
+        }
+        // The list goes back, so that the next round need not allocate.
+        posted.clear();
+        if let Object::Mailbox { posted: list, .. } = self.object(object)
+            && list.is_empty()
+        {
+            *list = posted;
         }
         Step::Done
     }

@@ -143,7 +143,7 @@ pub struct Balance<'a> {
     /// Whether it idles.
     pub idle: CpuIdle,
     /// CPUs of the domain to look at.
-    pub candidates: CpuSet,
+    pub candidates: &'a CpuSet,
     /// The release's rules.
     pub rules: BalanceRules,
     /// What groups consist of and the sums of their caches, if someone keeps them.
@@ -218,7 +218,7 @@ impl<'a> Balance<'a> {
             source_kind: SourceKind::All,
         };
         let mut sum_util = 0_u64;
-        let everyone = self.sums.is_some() && self.candidates == domain.span;
+        let everyone = self.sums.is_some() && *self.candidates == domain.span;
         let first = membership.first_group as usize;
         for (place, group) in self.domains.ring(membership).enumerate() {
             let local = group.span.contains(self.dst_cpu);
@@ -311,7 +311,7 @@ impl<'a> Balance<'a> {
                 }
             }
             (Some(Parts::Cpus(cpus)), _) => cpus.iter().for_each(|&cpu| add(cpu)),
-            _ => (group.span & self.candidates).iter().for_each(add),
+            _ => (group.span & *self.candidates).iter().for_each(add),
         }
         if !local && self.idle.is_idle() {
             stats.asym_packing =
@@ -497,10 +497,15 @@ impl<'a> Balance<'a> {
         let dst_capacity = self.state(self.dst_cpu).capacity;
         let mut busiest = None;
         let (mut most, mut most_capacity) = (0_u64, 1_u64);
-        for cpu in (group.span & self.candidates).iter() {
+        let mut next = group.span.first();
+        while let Some(cpu) = next {
+            next = group.span.next(CpuId(cpu.0 + 1));
             let state = self.state(cpu);
             let nr_running = state.h_nr_queued;
-            if kind_of_queue(state) > source_kind || nr_running == 0 {
+            if nr_running == 0 || !self.candidates.contains(cpu) {
+                continue;
+            }
+            if kind_of_queue(state) > source_kind {
                 continue;
             }
             if self.asymmetric()
@@ -573,11 +578,15 @@ impl<'a> Balance<'a> {
         let domain = self.domain();
         let membership = self.domains.stack(self.dst_cpu)[self.level];
         let Some(group) = self.domains.ring(membership).next() else { return false };
-        let mut left = group.balance_mask;
+        // Threads of cores that are not idle are left out once one of them was looked at.
+        let mut left_out = CpuSet::EMPTY;
         let mut idle_thread = None;
-        let mut next = left.first();
-        while let Some(cpu) = next {
-            let at = cpu;
+        let mut next = group.balance_mask.first();
+        while let Some(at) = next {
+            next = group.balance_mask.next(CpuId(at.0 + 1));
+            if left_out.contains(at) {
+                continue;
+            }
             if self.candidates.contains(at) && self.state(at).is_idle() {
                 let core_matters =
                     self.rules.smt_groups && !domain.flags.has(DomainFlags::SHARE_CPUCAPACITY);
@@ -585,9 +594,10 @@ impl<'a> Balance<'a> {
                     return at == self.dst_cpu;
                 }
                 idle_thread = idle_thread.or(Some(at));
-                left -= *self.domains.siblings(at);
+                for &thread in self.domains.threads(at) {
+                    left_out.insert(thread);
+                }
             }
-            next = left.next(CpuId(at.0 + 1));
         }
         idle_thread.or(group.balance_mask.first()) == Some(self.dst_cpu)
     }

@@ -80,6 +80,8 @@ pub struct Scheduler {
     overloaded: bool,
     /// Until when some CPU balances a domain of which one at a time is balanced, ns.
     serial_until_ns: u64,
+    /// The longest balancing interval, jiffies (`max_load_balance_interval`).
+    interval_max: u64,
     /// Tasks between two queues; empty but for a moment.
     moving: Vec<TaskId>,
 }
@@ -112,6 +114,7 @@ impl Scheduler {
             nohz: Nohz::default(),
             overloaded: false,
             serial_until_ns: 0,
+            interval_max: 1,
             moving: Vec::with_capacity(32),
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
             cpus,

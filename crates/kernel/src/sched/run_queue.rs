@@ -56,7 +56,7 @@ pub(super) struct Removed {
 }
 
 /// Waiting tasks for which a queue has room without allocating.
-const QUEUE_ROOM: usize = 16;
+const QUEUE_ROOM: usize = 64;
 
 /// Time within which a task that ran counts as cache-hot (`sysctl_sched_migration_cost`).
 pub(super) const MIGRATION_COST_NS: u64 = 500_000;
@@ -81,7 +81,7 @@ impl RunQueue {
             told: false,
             stopper_ran: false,
             removed: Removed::default(),
-            wake_list: Vec::new(),
+            wake_list: Vec::with_capacity(QUEUE_ROOM),
             // The machine idled before the run; 0 would say that the CPU is not idle.
             idle_stamp_ns: now_ns.max(1),
             avg_idle_ns: 2 * MIGRATION_COST_NS,

@@ -66,7 +66,7 @@ impl Driver {
             dst_cpu,
             level,
             idle,
-            candidates,
+            candidates: &candidates,
             rules: BalanceRules::V6_12,
             sums: None,
         };

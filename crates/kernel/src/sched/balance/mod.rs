@@ -79,8 +79,15 @@ pub(super) struct QueueState {
     pub push_cpu: Option<CpuId>,
 }
 
+/// `msecs_to_jiffies()`.
+fn jiffies_of_ms(ms: u64, hz: u32) -> u64 {
+    (ms * u64::from(hz)).div_ceil(1000)
+}
+
 impl Scheduler {
     pub(super) fn start_balancing(&mut self) {
+        let cpus = self.rqs.len() as u64;
+        self.interval_max = (u64::from(self.config.hz) * cpus / 10).max(1);
         for index in 0..self.rqs.len() {
             let cpu = CpuId(index as u32);
             let stack = self.domains.stack(cpu).iter();
@@ -102,12 +109,12 @@ impl Scheduler {
 
     /// The longest balancing interval, jiffies (`update_max_interval()`).
     fn interval_max(&self) -> u64 {
-        (u64::from(self.config.hz) * self.rqs.len() as u64 / 10).max(1)
+        self.interval_max
     }
 
     /// `msecs_to_jiffies()`.
     fn jiffies_of_ms(&self, ms: u64) -> u64 {
-        (ms * u64::from(self.config.hz)).div_ceil(1000)
+        jiffies_of_ms(ms, self.config.hz)
     }
 
     /// How long `cpu` waits between balancing in a domain, jiffies

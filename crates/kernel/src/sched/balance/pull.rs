@@ -142,14 +142,14 @@ impl Scheduler {
         Outcome { moved, goes_on }
     }
 
-    fn view_of(&self, attempt: &Attempt) -> Balance<'_> {
+    fn view_of<'a>(&'a self, attempt: &'a Attempt) -> Balance<'a> {
         Balance {
             domains: &self.domains,
             cpus: &self.cpus,
             dst_cpu: attempt.this_cpu,
             level: attempt.level,
             idle: attempt.idle,
-            candidates: attempt.candidates,
+            candidates: &attempt.candidates,
             rules: self.config.balance,
             sums: Some(&self.sums),
         }

@@ -126,7 +126,11 @@ def test_births_are_exact(small: tuple[dict[str, Any], Path]) -> None:
         "default": 1,
         "group_util": 31,
     }
-    assert all(row["ok"] and row["tolerance"] == 0 for row in births.values())
+    for row in births.values():
+        assert row["ok"]
+        assert row["tolerance"] == 0
+        assert row["expected"] == row["simulated"]
+        assert row["published"] is None
 
 
 def test_cpu_is_equal_and_the_rest_without_significant_difference(

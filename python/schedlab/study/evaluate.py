@@ -81,11 +81,11 @@ def _levels(
         comparable = not (small and metric.full_size)
         published = _published(study, metric, kernel.name) if comparable else []
         mean = fmean(published) if published else None
-        rule, tolerance, ok = "", None, None
+        rule, tolerance, expected, ok = "", None, None, None
         if kernel.name in metric.exactly:
-            mean = float(metric.exactly[kernel.name])
+            expected = float(metric.exactly[kernel.name])
             rule, tolerance = "exactly", 0.0
-            ok = all(value == mean for value in found)
+            ok = all(value == expected for value in found)
         elif metric.within_pct is not None and mean is not None:
             rule, tolerance = "within %", metric.within_pct
             ok = abs(fmean(found) - mean) <= metric.within_pct / 100 * abs(mean)
@@ -101,6 +101,7 @@ def _levels(
                 spread_pct=stats.spread_pct(found),
                 published=mean,
                 published_spread_pct=stats.spread_pct(published) if published else None,
+                expected=expected,
                 rule=rule,
                 tolerance=tolerance,
                 p=None,
@@ -139,6 +140,7 @@ def _changes(study: Study, metric: Metric, machine: str, values: Values) -> list
                 spread_pct=None,
                 published=_published_change(study, metric, kernel.name),
                 published_spread_pct=None,
+                expected=None,
                 rule=f"{metric.change}",
                 tolerance=tolerance,
                 p=compared.p,

@@ -199,6 +199,8 @@ class Row:
     """Standard deviation over iterations, percent of the mean."""
     published: float | None
     published_spread_pct: float | None
+    expected: float | None
+    """What the figure must be exactly, where the study says so from the kernel's own rules."""
     rule: str
     """What must hold; empty for a row without any claim."""
     tolerance: float | None

@@ -18,7 +18,7 @@ def claim(row: Row) -> str:
     tolerance = "" if row.tolerance is None else f"{row.tolerance:g}"
     return {
         "": "",
-        "exactly": "exactly",
+        "exactly": f"exactly {row.expected:g}" if row.expected is not None else "",
         "within %": f"within {tolerance} %",
         "equal": f"equal within {tolerance} %",
         "not significant": f"not significant, p >= {tolerance}",

@@ -16,6 +16,7 @@ from schedlab.pelt import Pelt
 from schedlab.simulation import Simulation, simulate
 from schedlab.study import StudyError, StudyResult, run_study
 from schedlab.trace import Converted, Idle, Trace, convert_trace, read_trace
+from schedlab.workload import Workload
 
 __all__ = [
     "Converted",
@@ -31,6 +32,7 @@ __all__ = [
     "StudyResult",
     "Trace",
     "TraceError",
+    "Workload",
     "WorkloadError",
     "__version__",
     "convert_trace",

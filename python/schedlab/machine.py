@@ -12,6 +12,8 @@ from schedlab._schedlab import Machine as _Native
 if TYPE_CHECKING:
     import polars as pl
 
+    from schedlab.kernel import Kernel
+
 
 class Machine:
     """Hardware as data: CPUs, distances, capacities, operating points, idle states, costs.
@@ -171,6 +173,17 @@ class Machine:
         [1000, 1390]
         """
         data: dict[str, Any] = json.loads(self.native.to_json())
+        return data
+
+    def domains(self, kernel: Kernel) -> dict[str, Any]:
+        """Give the scheduling domains that a kernel builds: all of them, and each CPU's stack.
+
+        >>> from schedlab import Kernel
+        >>> built = Machine.load("kunpeng920-2s").domains(Kernel.load("v6.12"))
+        >>> [built["domains"][at["domain"]]["weight"] for at in built["cpus"][0]["stack"]]
+        [4, 32, 64, 96, 128]
+        """
+        data: dict[str, Any] = json.loads(self.native.domains_json(kernel.native))
         return data
 
     def to_toml(self) -> str:

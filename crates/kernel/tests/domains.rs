@@ -31,27 +31,8 @@ fn ring(domains: &Domains, cpu: u32, level: usize) -> Vec<String> {
     domains.ring(membership).map(|group| group.span.to_string()).collect()
 }
 
-/// The names of a domain's flags in the order of their bits, as debugfs prints them.
 fn flag_names(flags: DomainFlags) -> String {
-    let known = [
-        (DomainFlags::BALANCE_NEWIDLE, "SD_BALANCE_NEWIDLE"),
-        (DomainFlags::BALANCE_EXEC, "SD_BALANCE_EXEC"),
-        (DomainFlags::BALANCE_FORK, "SD_BALANCE_FORK"),
-        (DomainFlags::BALANCE_WAKE, "SD_BALANCE_WAKE"),
-        (DomainFlags::WAKE_AFFINE, "SD_WAKE_AFFINE"),
-        (DomainFlags::ASYM_CPUCAPACITY, "SD_ASYM_CPUCAPACITY"),
-        (DomainFlags::ASYM_CPUCAPACITY_FULL, "SD_ASYM_CPUCAPACITY_FULL"),
-        (DomainFlags::SHARE_CPUCAPACITY, "SD_SHARE_CPUCAPACITY"),
-        (DomainFlags::CLUSTER, "SD_CLUSTER"),
-        (DomainFlags::SHARE_LLC, "SD_SHARE_LLC"),
-        (DomainFlags::SERIALIZE, "SD_SERIALIZE"),
-        (DomainFlags::ASYM_PACKING, "SD_ASYM_PACKING"),
-        (DomainFlags::PREFER_SIBLING, "SD_PREFER_SIBLING"),
-        (DomainFlags::OVERLAP, "SD_OVERLAP"),
-        (DomainFlags::NUMA, "SD_NUMA"),
-    ];
-    let set = known.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, name)| *name);
-    set.collect::<Vec<_>>().join(" ")
+    flags.names().collect::<Vec<_>>().join(" ")
 }
 
 /// `/sys/kernel/debug/sched/domains/cpu0` of Linux 6.12.117 in a QEMU machine, one line per

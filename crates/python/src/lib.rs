@@ -11,6 +11,7 @@ mod table;
 mod timeline_tables;
 mod trace;
 mod trace_tables;
+mod workload;
 
 use pyo3::prelude::*;
 
@@ -23,5 +24,6 @@ fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     replay::register(module)?;
     sim::register(module)?;
     trace::register(module)?;
+    workload::register(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

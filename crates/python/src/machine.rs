@@ -1,11 +1,15 @@
 //! Machines for Python.
 
+use crate::kernels::Kernel;
 use std::path::PathBuf;
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use schedlab_kernel::fair::build::build_domains;
+use schedlab_kernel::fair::topology::Domain;
 use schedlab_machine::import::{self, ImportOptions, Imported};
+use serde_json::{Value, json};
 
 create_exception!(schedlab, MachineError, PyValueError, "A machine cannot be loaded or imported.");
 
@@ -108,10 +112,49 @@ impl Machine {
         self.inner.to_json().to_string()
     }
 
+    /// The scheduling domains that a kernel builds on the machine, as JSON text: every domain, and
+    /// each CPU's stack of them, lowest first.
+    fn domains_json(&self, kernel: &Kernel) -> String {
+        let domains = build_domains(&self.inner, kernel.inner.domains);
+        json!({
+            "machine": self.inner.name(),
+            "kernel": kernel.inner.name,
+            "domains": domains.domains.iter().map(domain_json).collect::<Vec<_>>(),
+            "cpus": self.inner.cpu_ids().map(|cpu| json!({
+                "cpu": cpu.0,
+                "stack": domains.stack(cpu).iter().map(|membership| json!({
+                    "domain": membership.domain,
+                    "first_group": membership.first_group,
+                })).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
+
     /// Whether both describe the same machine.
     fn __eq__(&self, other: &Self) -> bool {
         self.inner == other.inner
     }
+}
+
+fn domain_json(domain: &Domain) -> Value {
+    json!({
+        "level": domain.name,
+        "span": domain.span.to_string(),
+        "weight": domain.weight,
+        "flags": domain.flags.names().collect::<Vec<_>>(),
+        "imbalance_pct": domain.imbalance_pct,
+        "min_interval_ms": domain.balance_interval_ms,
+        "max_interval_ms": domain.interval_max_ms,
+        "busy_factor": domain.busy_factor,
+        "cache_nice_tries": domain.cache_nice_tries,
+        "imb_numa_nr": domain.imb_numa_nr,
+        "groups": domain.groups.iter().map(|group| json!({
+            "span": group.span.to_string(),
+            "weight": group.weight,
+            "capacity": group.capacity,
+        })).collect::<Vec<_>>(),
+    })
 }
 
 /// Adds this module's classes.

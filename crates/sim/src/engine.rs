@@ -152,7 +152,7 @@ pub struct Engine<'a, O> {
 const KERNEL_STREAM: u64 = u64::MAX >> 1;
 
 /// Operations without any time between them that a task may do before it is taken for stuck.
-const STEPS_WITHOUT_TIME_MAX: u32 = 1_000_000;
+const STEPS_WITHOUT_TIME_MAX: u32 = 1_000;
 
 impl<'a, O: Observer> Engine<'a, O> {
     /// A run at time 0: every CPU idle, every first task created.
@@ -483,7 +483,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Runs tasks until one computes, nothing is left to run, or another CPU's turn has come.
     fn continue_running(&mut self, cpu: CpuId) {
         let index = cpu.index();
-        let mut steps_left = STEPS_WITHOUT_TIME_MAX;
+        let mut steps = 0;
         loop {
             if self.sched.need_resched(cpu) {
                 let prev = self.sched.current(cpu);
@@ -495,6 +495,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             let Some(task) = self.sched.current(cpu) else { return self.enter_idle(cpu) };
             let progress = &mut self.progress[task.index()];
             if progress.computing {
+                if let Some(until_ns) = progress.spins_until_ns {
+                    let left_ns = until_ns.saturating_sub(self.platform.clock_ns);
+                    progress.work_left = left_ns.saturating_mul(FULL_SPEED);
+                }
                 if progress.work_left > 0 {
                     self.platform.cpus[index].doing = Doing::Computing {
                         since_ns: self.platform.clock_ns,
@@ -506,6 +510,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     return self.platform.plan_end(index);
                 }
                 progress.computing = false;
+                progress.spins_until_ns = None;
                 if progress.stream.is_some() {
                     // Its operation counts what was done.
                     progress.stage = 1;
@@ -517,13 +522,14 @@ impl<'a, O: Observer> Engine<'a, O> {
             let before_ns = self.platform.clock_ns;
             let step = self.step(cpu, task);
             if step == Step::Done && self.platform.clock_ns == before_ns {
-                steps_left -= 1;
-                if steps_left == 0 {
-                    // A loop that takes no time would never let the others run: it is charged
-                    // a nanosecond per round.
+                steps += 1;
+                if steps > STEPS_WITHOUT_TIME_MAX {
+                    // A loop that takes no time would never let the others run: from here on it is
+                    // charged a nanosecond per step.
                     self.platform.clock_ns += 1;
-                    steps_left = STEPS_WITHOUT_TIME_MAX;
                 }
+            } else {
+                steps = 0;
             }
             // Another CPU's event, or an interrupt of this one, comes before the next operation.
             let state = &self.platform.cpus[index];

@@ -43,6 +43,8 @@ pub struct Progress {
     pub computing: bool,
     /// Slots.
     pub slots: [u64; SLOTS],
+    /// Its computation is over at this time, however much of it it had the CPU.
+    pub spins_until_ns: Option<u64>,
     /// It goes through this block of memory.
     pub stream: Option<ObjectId>,
     /// Its generator.
@@ -100,6 +102,12 @@ impl<O: Observer> Engine<'_, O> {
             Op::Hold(amount) => {
                 let wall_ns = self.progress[index].random.draw(amount);
                 self.compute(task, wall_ns, true)
+            }
+            Op::Spin(amount) => {
+                let spin_ns = self.progress[index].random.draw(amount);
+                let until_ns = self.platform.clock_ns.saturating_add(spin_ns);
+                self.progress[index].spins_until_ns = Some(until_ns);
+                self.compute(task, spin_ns, true)
             }
             Op::Sleep(amount) => {
                 if self.progress[index].stage > 0 {
@@ -276,6 +284,14 @@ impl<O: Observer> Engine<'_, O> {
             Op::Measure { metric, since } => {
                 let since_ns = self.progress[index].slots[usize::from(since.0) % SLOTS];
                 self.measure(metric, since_ns);
+                Step::Done
+            }
+            Op::MeasureBeyond { metric, since, allowance_ns, least_ns } => {
+                let since_ns = self.progress[index].slots[usize::from(since.0) % SLOTS];
+                let passed_ns = self.platform.clock_ns.saturating_sub(since_ns);
+                let beyond_ns = passed_ns.checked_sub(allowance_ns).filter(|ns| *ns > 0);
+                let now_ns = self.platform.clock_ns;
+                self.figures.measure(metric, beyond_ns.unwrap_or(least_ns), now_ns);
                 Step::Done
             }
             Op::MarkShared(which) => {
@@ -539,6 +555,7 @@ impl<O: Observer> Engine<'_, O> {
             work_left: 0,
             wall: false,
             computing: false,
+            spins_until_ns: None,
             stream: None,
             slots: [0; SLOTS],
             random: Pcg::new(self.seed, u64::from(task.0)),

@@ -93,6 +93,29 @@ fn sysbench_mutex_ends_with_its_work() {
 }
 
 #[test]
+fn sysbench_alone_takes_what_its_steps_take() {
+    // On the Kunpeng a line that the CPU owns costs 7.7 ns to change and 1.5 ns to store into, and
+    // a system call 100 ns; each is rounded up to whole nanoseconds.
+    let one = sysbench::Options { threads: 1, ..sysbench::Options::default() };
+    let kunpeng = |options: sysbench::Options| {
+        let workload = options.workload("test", 128).expect("valid");
+        run("kunpeng920-2s", &workload, &Settings { duration_ns: 10 * S, ..current() }, Nothing)
+    };
+    let test = sysbench::Test::Mutex;
+    let mutex = kunpeng(sysbench::Options { test, mutex_num: 1, mutex_locks: 5_000, ..one });
+    // 10000 empty iterations of 385 ps, lock, store, unlock.
+    let expected_s = 5_000.0 * (3_850.0 + 8.0 + 2.0 + 8.0) / 1e9;
+    let total_s = figure(&mutex, "total time");
+    assert!((total_s / expected_s - 1.0).abs() < 0.01, "{total_s}, not {expected_s}");
+
+    let test = sysbench::Test::Threads;
+    let threads = kunpeng(sysbench::Options { test, time: 1, ..one });
+    // 1000 rounds of lock, yield (a system call that finds nobody else) and unlock.
+    let round_ns = 1e6 / figure(&threads, "events per second");
+    assert!((round_ns / (8.0 + 100.0 + 8.0) - 1.0).abs() < 0.01, "{round_ns}");
+}
+
+#[test]
 fn sysbench_threads_makes_progress_under_contention() {
     let options = sysbench::Options {
         test: sysbench::Test::Threads,
@@ -119,6 +142,25 @@ fn schbench_measures_both_latencies() {
     let outcome = simulate(&old, 4 * S);
     // 168 million multiplications and additions.
     assert!(figure(&outcome, "Latency 99.0th") >= 175_000.0, "{:?}", outcome.figures);
+}
+
+#[test]
+fn schbench_that_spins_measures_what_goes_beyond_the_spin() {
+    let version = schbench::Version::V2eef447;
+    let few = schbench::Options {
+        version,
+        runtime: 2,
+        message_threads: Some(1),
+        threads: Some(3),
+        ..schbench::Options::default()
+    };
+    // Four threads on eight CPUs: a wake-up out of C8 (200 us), and a few interrupts of the spin.
+    let alone = figure(&simulate(&few, 4 * S), "Latency 50.0th");
+    assert!((200.0..300.0).contains(&alone), "{alone}");
+    // A worker that shares its CPU reads the clock late.
+    let many = schbench::Options { threads: Some(40), ..few };
+    let crowded = figure(&simulate(&many, 4 * S), "Latency 99.0th");
+    assert!(crowded > 3_000.0, "{crowded}");
 }
 
 #[test]

@@ -128,6 +128,9 @@ impl Builder {
 pub struct Code {
     ops: Vec<Op>,
     slots: u8,
+    /// Slots of loops that are over. A counter is 0 again after its loop, so that another loop may
+    /// use it, but nothing else.
+    free_counters: Vec<Slot>,
 }
 
 impl Code {
@@ -164,15 +167,10 @@ impl Code {
             body(self);
             return self;
         }
-        let slots = self.slots;
-        let slot = self.slot();
+        let slot = self.free_counters.pop().unwrap_or_else(|| self.slot());
         body(self);
         self.ops.push(Op::Repeat { slot, to, times });
-        // Timers and marks of the body keep their slots, so only a body without any gives back
-        // that of the counter, which is 0 again after the loop.
-        if self.slots == slots + 1 {
-            self.slots = slots;
-        }
+        self.free_counters.push(slot);
         self
     }
 

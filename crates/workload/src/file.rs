@@ -1,11 +1,14 @@
 //! Workload files: TOML that names a model and its options, and rt-app JSON. Some come built in.
 
 use crate::error::WorkloadError;
+use crate::models::parameters::CARDS;
 use crate::models::{Model, ebizzy, hackbench, perf_bench, periodic, schbench, sysbench};
 use crate::program::Workload;
 use crate::rt_app;
+use schedlab_machine::Machine;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -20,6 +23,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("hackbench-pipe", include_str!("../../../workloads/hackbench-pipe.toml")),
     ("schbench", include_str!("../../../workloads/schbench.toml")),
     ("schbench-old", include_str!("../../../workloads/schbench-old.toml")),
+    ("schbench-2eef447", include_str!("../../../workloads/schbench-2eef447.toml")),
     ("ebizzy", include_str!("../../../workloads/ebizzy.toml")),
     ("perf-futex-wake", include_str!("../../../workloads/perf-futex-wake.toml")),
     ("perf-sched-pipe", include_str!("../../../workloads/perf-sched-pipe.toml")),
@@ -27,9 +31,8 @@ const PRESETS: &[(&str, &str)] = &[
     ("periodic", include_str!("../../../workloads/periodic.toml")),
 ];
 
-/// The models that a file can name.
-const MODELS: &str = "sysbench, hackbench, schbench, ebizzy, perf-futex-wake, perf-sched-pipe, \
-                      perf-sched-messaging, periodic";
+/// CPUs of the machine that [`describe`] assumes where it is given none.
+pub const CPUS_DEFAULT: u32 = 8;
 
 /// A longer file describes no workload.
 const BYTES_MAX: u64 = 16 << 20;
@@ -55,7 +58,7 @@ pub fn load(name_or_path: &str, cpus: u32) -> Result<Workload, WorkloadError> {
         return Workload::from_toml(text, path, cpus);
     }
     if !path.exists() {
-        let known = preset_names().collect::<Vec<_>>().join(", ");
+        let known = known(name_or_path, preset_names());
         return Err(WorkloadError::Unknown { name: name_or_path.to_owned(), known });
     }
     let text = read(path).map_err(|source| WorkloadError::Io { path: path.to_owned(), source })?;
@@ -63,6 +66,54 @@ pub fn load(name_or_path: &str, cpus: u32) -> Result<Workload, WorkloadError> {
         rt_app::parse(&text, path)
     } else {
         Workload::from_toml(&text, path, cpus)
+    }
+}
+
+/// A workload in words, as one JSON object: what [`Workload::outline`] tells, and the model with
+/// its parameters (name, unit, default, value, source) where the file names one. Without a machine,
+/// defaults follow one of [`CPUS_DEFAULT`] CPUs, and whether any could run it is not asked.
+///
+/// # Errors
+/// As [`load`] and [`Workload::validate_on`].
+pub fn describe(name_or_path: &str, machine: Option<&Machine>) -> Result<Value, WorkloadError> {
+    let cpus = machine.map_or(CPUS_DEFAULT, |machine| machine.cpu_count() as u32);
+    let workload = load(name_or_path, cpus)?;
+    if let Some(machine) = machine {
+        workload.validate_on(machine)?;
+    }
+    let mut outline = workload.outline();
+    outline["cpus"] = cpus.into();
+    let path = Path::new(name_or_path);
+    let text = match preset_text(name_or_path) {
+        Some(text) => text.to_owned(),
+        None => read(path).map_err(|source| WorkloadError::Io { path: path.to_owned(), source })?,
+    };
+    let header = toml::from_str::<Header>(&text).ok();
+    let card = header.as_ref().and_then(|header| {
+        let model = header.model.get_ref();
+        CARDS.iter().find(|card| card.model == model)
+    });
+    if let (Some(header), Some(card)) = (&header, card) {
+        outline["model"] = card.model.into();
+        outline["follows"] = card.follows.into();
+        outline["parameters"] = card.parameters(&header.options);
+    } else {
+        outline["model"] = "rt-app".into();
+        outline["follows"] = "rt-app".into();
+        outline["parameters"] = Value::Array(Vec::new());
+    }
+    Ok(outline)
+}
+
+/// The names there are, the one that may be meant first.
+fn known<'a>(asked: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let near = names.iter().map(|name| (strsim::jaro_winkler(asked, name), name));
+    let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    let all = names.join(", ");
+    match near {
+        Some((_, name)) => format!("{all}; did you mean {name}?"),
+        None => all,
     }
 }
 
@@ -83,8 +134,8 @@ fn read(path: &Path) -> std::io::Result<String> {
 struct Header {
     name: Option<String>,
     model: toml::Spanned<String>,
-    #[serde(default, rename = "options")]
-    _options: toml::Table,
+    #[serde(default)]
+    options: toml::Table,
 }
 
 /// A workload file, with the options of its model.
@@ -126,7 +177,8 @@ impl Workload {
             "perf-sched-messaging" => file.model::<perf_bench::SchedMessaging>(),
             "periodic" => file.model::<periodic::Options>(),
             other => {
-                let what = format!("unknown model {other}; there are {MODELS}");
+                let models = known(other, CARDS.iter().map(|card| card.model));
+                let what = format!("unknown model {other}; there are {models}");
                 Err(WorkloadError::line(path, line_at(text, header.model.span().start), what))
             }
         }

@@ -6,11 +6,13 @@ pub mod build;
 mod error;
 mod file;
 pub mod models;
+mod outline;
 pub mod program;
 pub mod rt_app;
+mod slots;
 mod validate;
 
 pub use block::Bound;
 pub use error::WorkloadError;
-pub use file::{load, preset_names, preset_text};
+pub use file::{CPUS_DEFAULT, describe, load, preset_names, preset_text};
 pub use validate::TASKS_MAX;

@@ -173,6 +173,8 @@ pub enum Op {
     Run(Amount),
     /// Hold the CPU for this many ns of wall time, however fast it is (rt-app's `runtime`).
     Hold(Amount),
+    /// Look at the clock over and over until this many ns have passed, on the CPU or off it.
+    Spin(Amount),
     /// Sleep for this many ns.
     Sleep(Amount),
     /// Sleep until a multiple of `period_ns` after the first use of this timer; a task that is
@@ -337,6 +339,17 @@ pub enum Op {
         metric: MetricId,
         /// The mark.
         since: Slot,
+    },
+    /// Add the time since a mark, less an allowance, to a latency metric.
+    MeasureBeyond {
+        /// The metric.
+        metric: MetricId,
+        /// The mark.
+        since: Slot,
+        /// What the time is reduced by, ns.
+        allowance_ns: u64,
+        /// What counts where the allowance is more than the time, ns.
+        least_ns: u64,
     },
     /// Remember the time in an object that other tasks read (a [`ObjectKind::Counter`]).
     MarkShared(Which),

@@ -1,14 +1,14 @@
 //! Refuses workloads that cannot run: what the engine relies on is checked once, here.
 
 use crate::error::WorkloadError;
-use crate::program::{Amount, MetricId, MetricKind, ObjectKind, Op, SLOTS, Slot, Which, Workload};
+use crate::program::{Amount, MetricId, MetricKind, ObjectKind, Op, Which, Workload};
 use schedlab_machine::Machine;
 
 /// Tasks that a workload may create, as far as it can be told in advance.
 pub const TASKS_MAX: u64 = 100_000;
 
 /// What an operation needs its object to be.
-type Kind = (&'static str, fn(&ObjectKind) -> bool);
+pub(crate) type Kind = (&'static str, fn(&ObjectKind) -> bool);
 
 const MUTEX: Kind = ("mutex", |kind| matches!(kind, ObjectKind::Mutex));
 const SEMAPHORE: Kind = ("semaphore", |kind| matches!(kind, ObjectKind::Semaphore(_)));
@@ -24,7 +24,7 @@ const ANY: Kind = ("object", |_| true);
 
 impl Op {
     /// The objects that it uses, with what they must be.
-    fn objects(&self) -> Vec<(Which, Kind)> {
+    pub(crate) fn objects(&self) -> Vec<(Which, Kind)> {
         match *self {
             Op::Lock(which) | Op::Unlock(which) => vec![(which, MUTEX)],
             Op::Down(which) | Op::Up(which) => vec![(which, SEMAPHORE)],
@@ -47,29 +47,12 @@ impl Op {
         }
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        let own = match *self {
-            Op::Timer { slot, .. }
-            | Op::RestartingTimer { slot, .. }
-            | Op::Pick { slot, .. }
-            | Op::AwaitServed { slot, .. }
-            | Op::Repeat { slot, .. }
-            | Op::Mark(slot)
-            | Op::Measure { since: slot, .. } => Some(slot),
-            _ => None,
-        };
-        let picked = self.objects().into_iter().filter_map(|(which, _)| match which {
-            Which::Picked(slot) => Some(slot),
-            _ => None,
-        });
-        own.into_iter().chain(picked).collect()
-    }
-
     fn metric(&self) -> Option<MetricId> {
         match *self {
             Op::Count { metric, .. }
             | Op::Stream { metric, .. }
             | Op::Measure { metric, .. }
+            | Op::MeasureBeyond { metric, .. }
             | Op::MeasureShared { metric, .. } => Some(metric),
             _ => None,
         }
@@ -77,7 +60,9 @@ impl Op {
 
     fn amount(&self) -> Option<Amount> {
         match *self {
-            Op::Run(amount) | Op::Hold(amount) | Op::Sleep(amount) => Some(amount),
+            Op::Run(amount) | Op::Hold(amount) | Op::Spin(amount) | Op::Sleep(amount) => {
+                Some(amount)
+            }
             _ => None,
         }
     }
@@ -92,6 +77,7 @@ impl Op {
                 | Op::Count { .. }
                 | Op::Mark(_)
                 | Op::Measure { .. }
+                | Op::MeasureBeyond { .. }
                 | Op::MarkShared(_)
                 | Op::MeasureShared { .. }
         )
@@ -229,9 +215,7 @@ impl Workload {
                 return Err(format!("object {} must be a counter", counter.0));
             }
         }
-        if let Some(Slot(slot)) = op.slots().into_iter().find(|s| usize::from(s.0) >= SLOTS) {
-            return Err(format!("slot {slot} does not exist; a task has {SLOTS}"));
-        }
+        self.check_slots(at, ops)?;
         if let Some(MetricId(id)) = op.metric()
             && id as usize >= self.metrics.len()
         {
@@ -270,7 +254,7 @@ impl Workload {
     }
 
     /// The ids that a choice can lead to, as far as the operation tells.
-    fn range(&self, which: Which) -> Result<std::ops::Range<u32>, String> {
+    pub(crate) fn range(&self, which: Which) -> Result<std::ops::Range<u32>, String> {
         let (first, count) = match which {
             Which::One(id) | Which::Own { first: id } => (id.0, 1),
             Which::Random { first, count }
@@ -342,7 +326,14 @@ impl Workload {
 
     /// A program's tasks each have an object of their own, all of one kind.
     fn check_own(&self, which: Which, tasks: Option<u64>) -> Result<(), String> {
-        let (Which::Own { first }, Some(tasks)) = (which, tasks) else { return Ok(()) };
+        let Which::Own { first } = which else { return Ok(()) };
+        let Some(tasks) = tasks else {
+            return Err(
+                "tasks without a known number cannot each have an object of their own; share \
+                        it, or create them outside endless loops"
+                    .into(),
+            );
+        };
         let from = first.0 as usize;
         let own = from.checked_add(tasks as usize).and_then(|end| self.objects.get(from..end));
         let Some(own) = own else {
@@ -359,7 +350,7 @@ impl Workload {
     }
 
     /// How many tasks of each program come to be; `None` where it depends on the run.
-    fn tasks_created(&self) -> Vec<Option<u64>> {
+    pub(crate) fn tasks_created(&self) -> Vec<Option<u64>> {
         let mut created = vec![Some(0_u64); self.programs.len()];
         for spawn in &self.spawns {
             created[spawn.program.0 as usize] = created[spawn.program.0 as usize].map(|n| n + 1);

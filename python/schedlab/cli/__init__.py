@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("report", "One HTML page that shows a trace, timeline included."),
     "kernel": ("kernel", "Kernels: list, show, diff."),
     "machine": ("machine", "Machines: list, show, import."),
+    "workload": ("workload", "Workloads: list, show."),
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from schedlab import Machine
+from schedlab import Kernel, Machine
 from schedlab.cli._output import print_json, print_note
 
 
@@ -38,10 +38,26 @@ def list_machines(*, as_json: bool) -> None:
 @click.argument("name_or_file")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--toml", "as_toml", is_flag=True, help="Print the machine's file, to copy and edit.")
-def show(*, name_or_file: str, as_json: bool, as_toml: bool) -> None:
+@click.option("--domains", is_flag=True, help="Draw the scheduling domains, not the hardware.")
+@click.option("--kernel", help="With --domains, the kernel that builds them; else the newest.")
+def show(
+    *, name_or_file: str, as_json: bool, as_toml: bool, domains: bool, kernel: str | None
+) -> None:
     """Draw a machine: CPU tree, distances, idle states, operating points, power, costs."""
+    if kernel is not None and not domains:
+        raise click.UsageError("--kernel chooses who builds --domains; give both.")
+    if domains and as_toml:
+        raise click.UsageError("--domains are no part of the file that --toml prints; give one.")
     machine = Machine.load(name_or_file)
-    if as_json:
+    if domains:
+        built = machine.domains(Kernel.load(kernel or Kernel.names()[-1]))
+        if as_json:
+            print_json(built)
+            return
+        from schedlab.cli import domain_view  # noqa: PLC0415 - rich is not needed for JSON
+
+        domain_view.print_domains(built)
+    elif as_json:
         print_json(machine.to_dict())
     elif as_toml:
         click.echo(Machine.preset_toml(name_or_file) or machine.to_toml(), nl=False)

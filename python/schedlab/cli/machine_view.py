@@ -57,6 +57,7 @@ def print_machine(machine: Machine) -> None:
         ("Power beside the cores", _power(data)),
         ("Threads of a core", _smt(data)),
         ("Cache lines, ns", _costs(_cache(data))),
+        ("Caches and memory", _memory(data)),
         ("Kernel paths, ns", _costs(data["kernel_paths"])),
     ]:
         if table is not None:
@@ -278,6 +279,23 @@ def _cache(data: dict[str, Any]) -> dict[str, int]:
         "memory_remote_ps": count["nodes"] > 1,
     }
     return {name: value for name, value in data["cache"].items() if present.get(name, True)}
+
+
+def _memory(data: dict[str, Any]) -> Columns | None:
+    """Cache sizes and bandwidths, as far as they are known."""
+    known = {name: value for name, value in data["memory"].items() if value is not None}
+    scales = {
+        "_bytes": (1024, "KiB"),
+        "_mb_per_s": (1000, "GB/s"),
+        "_permille": (1000, ""),
+    }
+    cells = []
+    for name, value in known.items():
+        suffix = next(suffix for suffix in scales if name.endswith(suffix))
+        scale, unit = scales[suffix]
+        label = name.removesuffix(suffix).replace("_", " ")
+        cells.append(Text.assemble(f" {label} ", (f"{value / scale:,g}", "cyan"), f" {unit}"))
+    return Columns(cells, equal=True, padding=(0, 1)) if cells else None
 
 
 def _costs(costs: dict[str, int]) -> Columns:

@@ -39,6 +39,30 @@ impl DomainFlags {
     /// Crosses NUMA nodes.
     pub const NUMA: DomainFlags = DomainFlags(0x4000);
 
+    /// Every flag with its name, as debugfs prints it, in the order of the bits.
+    const NAMES: [(DomainFlags, &str); 15] = [
+        (DomainFlags::BALANCE_NEWIDLE, "SD_BALANCE_NEWIDLE"),
+        (DomainFlags::BALANCE_EXEC, "SD_BALANCE_EXEC"),
+        (DomainFlags::BALANCE_FORK, "SD_BALANCE_FORK"),
+        (DomainFlags::BALANCE_WAKE, "SD_BALANCE_WAKE"),
+        (DomainFlags::WAKE_AFFINE, "SD_WAKE_AFFINE"),
+        (DomainFlags::ASYM_CPUCAPACITY, "SD_ASYM_CPUCAPACITY"),
+        (DomainFlags::ASYM_CPUCAPACITY_FULL, "SD_ASYM_CPUCAPACITY_FULL"),
+        (DomainFlags::SHARE_CPUCAPACITY, "SD_SHARE_CPUCAPACITY"),
+        (DomainFlags::CLUSTER, "SD_CLUSTER"),
+        (DomainFlags::SHARE_LLC, "SD_SHARE_LLC"),
+        (DomainFlags::SERIALIZE, "SD_SERIALIZE"),
+        (DomainFlags::ASYM_PACKING, "SD_ASYM_PACKING"),
+        (DomainFlags::PREFER_SIBLING, "SD_PREFER_SIBLING"),
+        (DomainFlags::OVERLAP, "SD_OVERLAP"),
+        (DomainFlags::NUMA, "SD_NUMA"),
+    ];
+
+    /// The names of the flags that are set, as debugfs prints them, in the order of their bits.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+    }
+
     /// True if any flag of `other` is set here.
     #[inline]
     pub const fn has(self, other: DomainFlags) -> bool {

@@ -7,7 +7,7 @@ use crate::program::{Better, MetricKind, ObjectKind, Op, Which, Workload};
 
 /// Options. The chunks' number and size (`-n`, `-s`) are not among them: what they cost stands in
 /// `record_ns`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// `-t`: threads; twice the number of CPUs if absent.

@@ -9,7 +9,7 @@ use crate::program::{
 };
 
 /// Options, by the tool's long names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// `-g`: groups.

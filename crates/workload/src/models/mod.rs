@@ -6,6 +6,7 @@
 
 pub mod ebizzy;
 pub mod hackbench;
+pub mod parameters;
 pub mod perf_bench;
 pub mod periodic;
 pub mod schbench;

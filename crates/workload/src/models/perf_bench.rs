@@ -6,7 +6,7 @@ use crate::error::WorkloadError;
 use crate::program::{Better, MetricKind, ObjectKind, Op, Which, Workload};
 
 /// `perf bench futex wake`: threads block on one futex, and main wakes them a few at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FutexWake {
     /// `-t`: threads; the number of CPUs if absent.
@@ -61,7 +61,7 @@ impl Model for FutexWake {
 }
 
 /// `perf bench sched pipe`: two tasks hand a word to and fro through two pipes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedPipe {
     /// `-l`: rounds.
@@ -110,7 +110,7 @@ impl Model for SchedPipe {
 }
 
 /// `perf bench sched messaging`: hackbench with 20 senders and receivers per group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedMessaging {
     /// `-g`: groups.

@@ -7,7 +7,7 @@ use crate::program::{Better, MetricKind, Op, Workload};
 
 /// Options; the defaults are those of the comparison by which scheduler simulators are measured:
 /// 32 tasks of 2 ms every 10 ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// How many tasks.

@@ -1,5 +1,6 @@
-//! schbench: message threads that hand work to worker threads. Two versions: the present one
-//! (48aed1d, April 2023) and the one before it (91ea787).
+//! schbench: message threads that hand work to worker threads. Three versions: the present one
+//! (48aed1d, April 2023), the one before it (91ea787), and one whose threads spin instead of
+//! multiplying matrices (2eef447, December 2021). Both older ones are called "old" in tables.
 //!
 //! Differences from the tool: a worker that finds its CPU's lock taken sleeps, where the tool
 //! spins; the warm-up and the interval reports, which do not touch the scheduler, are left out.
@@ -7,10 +8,12 @@
 use super::{Model, in_range, seconds_ns, tasks_in_range};
 use crate::build::{Builder, Code};
 use crate::error::WorkloadError;
-use crate::program::{Amount, Better, MetricKind, ObjectKind, Op, ProgramId, Which, Workload};
+use crate::program::{
+    Amount, Better, MetricId, MetricKind, ObjectKind, Op, ProgramId, Which, Workload,
+};
 
 /// Which of the programs of this name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub enum Version {
     /// 48aed1d (April 2023) and later: wake-up and request latencies, requests per second.
     #[default]
@@ -19,27 +22,36 @@ pub enum Version {
     /// 91ea787 (April 2023): one latency, which contains the work.
     #[serde(rename = "91ea787")]
     V91ea787,
+    /// 2eef447 (December 2021): one latency, from which the time of the spin is taken off.
+    #[serde(rename = "2eef447")]
+    V2eef447,
 }
 
 /// Options, with the defaults of the version where they are absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Which version.
     pub version: Version,
-    /// `-m`: message threads (1; 2 in the old version).
+    /// `-m`: message threads (1; 2 in the old versions).
     pub message_threads: Option<u32>,
-    /// `-t`: workers of each message thread (CPUs / message threads; 16 in the old version).
+    /// `-t`: workers of each message thread (CPUs / message threads; 16 in the old versions).
     pub threads: Option<u32>,
     /// `-r`: how long, s (30).
     pub runtime: u64,
-    /// `-F`: cache footprint of the matrices, KiB (256; 1536 in the old version).
+    /// `-F`: cache footprint of the matrices, KiB (256; 1536 in 91ea787; unused by 2eef447).
     pub cache_footprint: Option<u64>,
-    /// `-n`: matrix products per request (5; 10 in the old version).
+    /// `-n`: matrix products per request (5; 10 in 91ea787; unused by 2eef447).
     pub operations: Option<u64>,
     /// Time of one multiplication and addition on the biggest CPU, ps. The default is 6 ms for the
     /// 5.6 million of a default request, as measured at `-O2` on an x86-64 server.
     pub multiply_add_ps: u64,
+    /// `-c`: how long a worker of 2eef447 spins, us. Its message threads spin for the default time
+    /// whatever is asked for, since the tool assigns its option `-C` to itself.
+    pub cputime_us: u64,
+    /// `-s`: how long a message thread of the old versions sleeps at least, us; up to a quarter
+    /// more is drawn.
+    pub sleeptime_us: u64,
 }
 
 impl Default for Options {
@@ -52,9 +64,14 @@ impl Default for Options {
             cache_footprint: None,
             operations: None,
             multiply_add_ps: 1_067,
+            cputime_us: 30_000,
+            sleeptime_us: 30_000,
         }
     }
 }
+
+/// How long a message thread of 2eef447 spins.
+const MESSAGE_SPIN_NS: u64 = 30_000_000;
 
 /// Writes one request of a worker whose message thread has this mailbox.
 type Request = Box<dyn Fn(&mut Code, Which)>;
@@ -69,7 +86,7 @@ struct Plan {
 
 impl Options {
     fn plan(&self, name: &str, cpus: u32) -> Result<Plan, WorkloadError> {
-        let old = self.version == Version::V91ea787;
+        let old = self.version != Version::V48aed1d;
         let message_threads = self.message_threads.unwrap_or(if old { 2 } else { 1 });
         tasks_in_range(name, "message_threads", u64::from(message_threads))?;
         let default_threads = if old { 16 } else { (cpus / message_threads).max(1) };
@@ -81,6 +98,8 @@ impl Options {
         in_range(name, "cache_footprint", footprint_kib, (1, 1 << 20))?;
         let operations = self.operations.unwrap_or(if old { 10 } else { 5 });
         in_range(name, "operations", operations, (1, 1_000_000))?;
+        in_range(name, "cputime_us", self.cputime_us, (1, 1_000_000_000))?;
+        in_range(name, "sleeptime_us", self.sleeptime_us, (4, 1_000_000_000))?;
         in_range(name, "multiply_add_ps", self.multiply_add_ps, (1, 1_000_000))?;
         // Three square matrices of 8-byte elements fill the footprint.
         let side = (footprint_kib * 1024 / 3 / 8).isqrt();
@@ -101,11 +120,16 @@ impl Model for Options {
         let worker: Request = match self.version {
             Version::V48aed1d => new_worker(&mut build, cpus.max(1), plan.work_ns),
             Version::V91ea787 => old_worker(&mut build, plan.work_ns),
+            Version::V2eef447 => spinning_worker(&mut build, self.cputime_us * 1000),
         };
         let pause = match self.version {
             Version::V48aed1d => None,
-            Version::V91ea787 => Some(Amount::Uniform { low: 30_000_000, high: 37_500_000 }),
+            Version::V91ea787 | Version::V2eef447 => Some(Amount::Uniform {
+                low: self.sleeptime_us * 1000,
+                high: self.sleeptime_us * 1000 + self.sleeptime_us * 1000 / 4,
+            }),
         };
+        let spins = self.version == Version::V2eef447;
         let messengers: Vec<ProgramId> = (0..plan.message_threads)
             .map(|_| {
                 let mailbox = Which::One(build.object(ObjectKind::Mailbox));
@@ -116,6 +140,9 @@ impl Model for Options {
                     code.op(Op::Fork { program: worker, count: plan.threads, thread: true });
                     code.forever(|round| {
                         round.op(Op::Serve(mailbox)).op(Op::AwaitPosted(mailbox));
+                        if spins {
+                            round.op(Op::Spin(Amount::Fixed(MESSAGE_SPIN_NS)));
+                        }
                         if let Some(pause) = pause {
                             round.op(Op::Sleep(pause));
                         }
@@ -163,9 +190,8 @@ fn new_worker(build: &mut Builder, cpus: u32, work_ns: u64) -> Request {
     })
 }
 
-/// Posts itself, sleeps until served, multiplies matrices, and takes down the time since it was
-/// served, the work included.
-fn old_worker(build: &mut Builder, work_ns: u64) -> Request {
+/// The percentiles that the old versions print.
+fn old_figures(build: &mut Builder) -> MetricId {
     let p99 = MetricKind::Percentile(99.0);
     let latency = build.metric("Latency 99.0th", "us", Better::Lower, p99);
     for (percent, text) in [(50.0, "50.0th"), (75.0, "75.0th"), (90.0, "90.0th"), (95.0, "95.0th")]
@@ -173,6 +199,26 @@ fn old_worker(build: &mut Builder, work_ns: u64) -> Request {
         let kind = MetricKind::Percentile(percent);
         build.figure_of(latency, &format!("Latency {text}"), "us", kind);
     }
+    latency
+}
+
+/// Posts itself, sleeps until served, spins by the clock, and takes down how much later than the
+/// spin's length it is.
+fn spinning_worker(build: &mut Builder, spin_ns: u64) -> Request {
+    let metric = old_figures(build);
+    Box::new(move |code, mailbox| {
+        let since = code.slot();
+        code.op(Op::Post(mailbox))
+            .op(Op::AwaitServed { mailbox, slot: since })
+            .op(Op::Spin(Amount::Fixed(spin_ns)))
+            .op(Op::MeasureBeyond { metric, since, allowance_ns: spin_ns, least_ns: 1_000 });
+    })
+}
+
+/// Posts itself, sleeps until served, multiplies matrices, and takes down the time since it was
+/// served, the work included.
+fn old_worker(build: &mut Builder, work_ns: u64) -> Request {
+    let latency = old_figures(build);
     Box::new(move |code, mailbox| {
         let served = code.slot();
         code.op(Op::Post(mailbox))

@@ -13,7 +13,7 @@ use crate::program::{
 };
 
 /// Which test.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Test {
     /// Prime numbers by trial division; nothing is shared.
@@ -28,7 +28,7 @@ pub enum Test {
 }
 
 /// Whose the block of the memory test is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// One for all threads.
@@ -40,7 +40,7 @@ pub enum Scope {
 
 /// What the memory test does with words. The tool's third choice, `none`, touches no memory and is
 /// not modelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Oper {
     /// Stores them.
@@ -51,7 +51,7 @@ pub enum Oper {
 }
 
 /// In which order the memory test goes through a block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessMode {
     /// From one end to the other.
@@ -62,7 +62,7 @@ pub enum AccessMode {
 }
 
 /// How random numbers are distributed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RandType {
     /// Three in four from the middle percent: the default of 1.0.20.
@@ -74,7 +74,7 @@ pub enum RandType {
 
 /// Options, by the tool's names; those of other tests than the chosen one are unused, as in the
 /// tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Which test.

@@ -1,0 +1,202 @@
+//! What people are told of each model: what it follows, and where each option's default is from.
+
+use super::{Model, ebizzy, hackbench, perf_bench, periodic, schbench, sysbench};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One option of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in files.
+    pub name: &'static str,
+    /// Its unit; empty for choices.
+    pub unit: &'static str,
+    /// The tool's own option, or where the default is from.
+    pub source: &'static str,
+}
+
+const fn of(name: &'static str, unit: &'static str, source: &'static str) -> Parameter {
+    Parameter { name, unit, source }
+}
+
+/// sysbench's options.
+pub const SYSBENCH: &[Parameter] = &[
+    of("test", "", "the tool's first word"),
+    of("threads", "threads", "--threads"),
+    of("time", "s", "--time"),
+    of("cpu_max_prime", "", "--cpu-max-prime"),
+    of("thread_yields", "rounds", "--thread-yields"),
+    of("thread_locks", "mutexes", "--thread-locks"),
+    of("mutex_num", "mutexes", "--mutex-num"),
+    of("mutex_locks", "rounds", "--mutex-locks"),
+    of("mutex_loops", "loops", "--mutex-loops"),
+    of("memory_block_size", "B", "--memory-block-size"),
+    of("memory_total_size", "B", "--memory-total-size"),
+    of("memory_scope", "", "--memory-scope"),
+    of("memory_oper", "", "--memory-oper"),
+    of("memory_access_mode", "", "--memory-access-mode"),
+    of("rand_type", "", "--rand-type"),
+    of("memory_access_ps", "ps", "one cycle; rnd: estimate"),
+    of("memory_event_ns", "ns", "estimate: 2 clock reads"),
+    of("cpu_event_ns", "ns", "published: 107655 ev/s"),
+    of("mutex_loop_ps", "ps", "one cycle at 2.6 GHz"),
+];
+
+/// hackbench's options.
+pub const HACKBENCH: &[Parameter] = &[
+    of("groups", "groups", "-g"),
+    of("fds", "senders", "-f"),
+    of("loops", "rounds", "-l"),
+    of("datasize", "B", "-s"),
+    of("threads", "", "-T"),
+    of("pipe", "", "-p"),
+    of("write_ns", "ns", "estimate: 1 to 3 us per call"),
+    of("read_ns", "ns", "estimate: 1 to 3 us per call"),
+];
+
+/// schbench's options.
+pub const SCHBENCH: &[Parameter] = &[
+    of("version", "", "the tool's commit"),
+    of("message_threads", "threads", "-m; none: 1 (old: 2)"),
+    of("threads", "threads", "-t; none: CPUs/-m (old: 16)"),
+    of("runtime", "s", "-r"),
+    of("cache_footprint", "KiB", "-F; none: 256 (old: 1536)"),
+    of("operations", "products", "-n; none: 5 (old: 10)"),
+    of("multiply_add_ps", "ps", "measured on x86-64 at -O2"),
+    of("cputime_us", "us", "-c (2eef447)"),
+    of("sleeptime_us", "us", "-s (old versions)"),
+];
+
+/// ebizzy's options.
+pub const EBIZZY: &[Parameter] = &[
+    of("threads", "threads", "-t; none: 2 per CPU"),
+    of("seconds", "s", "-S"),
+    of("record_ns", "ns", "estimate: middle of 25 to 50 us"),
+];
+
+/// Options of `perf bench futex wake`.
+pub const FUTEX_WAKE: &[Parameter] =
+    &[of("threads", "threads", "-t; none: one per CPU"), of("nwakes", "threads", "-w")];
+
+/// Options of `perf bench sched pipe`.
+pub const SCHED_PIPE: &[Parameter] = &[of("loops", "rounds", "-l"), of("threaded", "", "-T")];
+
+/// Options of `perf bench sched messaging`.
+pub const SCHED_MESSAGING: &[Parameter] = &[
+    of("group", "groups", "-g"),
+    of("nr_loops", "rounds", "-l"),
+    of("thread", "", "-t"),
+    of("pipe", "", "-p"),
+];
+
+/// Options of the periodic tasks.
+pub const PERIODIC: &[Parameter] = &[
+    of("tasks", "tasks", "comparison of simulators"),
+    of("run_us", "us", "comparison of simulators"),
+    of("period_us", "us", "comparison of simulators"),
+    of("nice", "", "sched(7)"),
+    of("stagger_ns", "ns", "a choice: no two start at once"),
+];
+
+/// A model by its name in files: what it follows, and its options with their defaults.
+pub struct Card {
+    /// The name.
+    pub model: &'static str,
+    /// The program and release that it follows.
+    pub follows: &'static str,
+    parameters: &'static [Parameter],
+    defaults: fn() -> Value,
+}
+
+fn defaults<O: Model + Default + Serialize>() -> Value {
+    json!(O::default())
+}
+
+/// Every model.
+pub const CARDS: &[Card] = &[
+    Card {
+        model: "sysbench",
+        follows: "sysbench 1.0.20",
+        parameters: SYSBENCH,
+        defaults: defaults::<sysbench::Options>,
+    },
+    Card {
+        model: "hackbench",
+        follows: "hackbench of rt-tests 2.4",
+        parameters: HACKBENCH,
+        defaults: defaults::<hackbench::Options>,
+    },
+    Card {
+        model: "schbench",
+        follows: "schbench 48aed1d, 91ea787 or 2eef447",
+        parameters: SCHBENCH,
+        defaults: defaults::<schbench::Options>,
+    },
+    Card {
+        model: "ebizzy",
+        follows: "ebizzy 0.3",
+        parameters: EBIZZY,
+        defaults: defaults::<ebizzy::Options>,
+    },
+    Card {
+        model: "perf-futex-wake",
+        follows: "perf bench futex wake of Linux 6.12",
+        parameters: FUTEX_WAKE,
+        defaults: defaults::<perf_bench::FutexWake>,
+    },
+    Card {
+        model: "perf-sched-pipe",
+        follows: "perf bench sched pipe of Linux 6.12",
+        parameters: SCHED_PIPE,
+        defaults: defaults::<perf_bench::SchedPipe>,
+    },
+    Card {
+        model: "perf-sched-messaging",
+        follows: "perf bench sched messaging of Linux 6.12",
+        parameters: SCHED_MESSAGING,
+        defaults: defaults::<perf_bench::SchedMessaging>,
+    },
+    Card {
+        model: "periodic",
+        follows: "no program: tasks that compute in every period",
+        parameters: PERIODIC,
+        defaults: defaults::<periodic::Options>,
+    },
+];
+
+impl Card {
+    /// The model's options as one JSON array, with the values that a file gives them.
+    pub fn parameters(&self, given: &toml::Table) -> Value {
+        let defaults = (self.defaults)();
+        let row = |parameter: &Parameter| {
+            let given =
+                given.get(parameter.name).and_then(|value| serde_json::to_value(value).ok());
+            json!({
+                "name": parameter.name,
+                "unit": parameter.unit,
+                "default": defaults[parameter.name],
+                "value": given.unwrap_or_else(|| defaults[parameter.name].clone()),
+                "source": parameter.source,
+            })
+        };
+        self.parameters.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_told_of() {
+        for card in CARDS {
+            let defaults = (card.defaults)();
+            let mut options: Vec<&str> =
+                defaults.as_object().expect("options").keys().map(String::as_str).collect();
+            let mut told: Vec<&str> = card.parameters.iter().map(|p| p.name).collect();
+            options.sort_unstable();
+            told.sort_unstable();
+            assert_eq!(told, options, "{}", card.model);
+        }
+    }
+}

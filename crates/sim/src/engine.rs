@@ -193,6 +193,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 states,
                 speed: capacity * FULL_SPEED / 1024,
                 pace: u64::MAX,
+                steps_without_time: 0,
                 busy_ns: 0,
                 irq_ns: 0,
                 busy_since_ns: None,
@@ -483,7 +484,6 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Runs tasks until one computes, nothing is left to run, or another CPU's turn has come.
     fn continue_running(&mut self, cpu: CpuId) {
         let index = cpu.index();
-        let mut steps = 0;
         loop {
             if self.sched.need_resched(cpu) {
                 let prev = self.sched.current(cpu);
@@ -522,14 +522,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             let before_ns = self.platform.clock_ns;
             let step = self.step(cpu, task);
             if step == Step::Done && self.platform.clock_ns == before_ns {
-                steps += 1;
-                if steps > STEPS_WITHOUT_TIME_MAX {
+                let steps = &mut self.platform.cpus[index].steps_without_time;
+                *steps = steps.saturating_add(1);
+                if *steps > STEPS_WITHOUT_TIME_MAX {
                     // A loop that takes no time would never let the others run: from here on it is
                     // charged a nanosecond per step.
                     self.platform.clock_ns += 1;
                 }
             } else {
-                steps = 0;
+                self.platform.cpus[index].steps_without_time = 0;
             }
             // Another CPU's event, or an interrupt of this one, comes before the next operation.
             let state = &self.platform.cpus[index];

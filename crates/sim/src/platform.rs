@@ -78,6 +78,8 @@ pub struct Cpu {
     pub speed: u64,
     /// The most that memory allows of it, while a task goes through a block.
     pub pace: u64,
+    /// Operations in a row that took its tasks no time.
+    pub steps_without_time: u32,
     /// Busy time, ns.
     pub busy_ns: u64,
     /// Of that, in interrupts and softirqs, ns.

@@ -184,6 +184,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 doing: Doing::Idle { since_ns: 0, state: deepest(machine, cpu) },
                 busy_until_ns: 0,
                 done_ns: NEVER,
+                ahead: false,
                 tick_ns: NEVER,
                 ipi_ns: NEVER,
                 timers: BinaryHeap::with_capacity(64),
@@ -378,7 +379,6 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     fn handle(&mut self, cpu: CpuId, time_ns: u64) {
         let index = cpu.index();
-        self.platform.queue.set(index, NEVER);
         self.platform.clock_ns = time_ns;
         self.platform.energy.advance(self.platform.machine, time_ns);
         if O::ACTIVE {
@@ -394,6 +394,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.platform.cpus[index].doing = Doing::Kernel;
         self.platform.cpus[index].done_ns = NEVER;
+        self.platform.cpus[index].ahead = false;
         let since_ns = self.platform.clock_ns;
         self.interrupts(cpu);
         self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
@@ -537,10 +538,13 @@ impl<'a, O: Observer> Engine<'a, O> {
             let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
             let interrupt_ns = state.ipi_ns.min(state.tick_ns).min(timer_ns);
             let now_ns = self.platform.clock_ns;
-            if step != Step::Computes
-                && (interrupt_ns <= now_ns || self.platform.queue.earliest().1 <= now_ns)
-                && !self.sched.need_resched(cpu)
-            {
+            if step == Step::Computes || self.sched.need_resched(cpu) {
+                continue;
+            }
+            let others_first = self.platform.queue.earliest_of_others_ns(index) <= now_ns;
+            let ahead = others_first && interrupt_ns > now_ns && self.computes_next(task);
+            self.platform.cpus[index].ahead = ahead;
+            if (others_first || interrupt_ns <= now_ns) && !ahead {
                 let state = &mut self.platform.cpus[index];
                 state.doing = Doing::Kernel;
                 state.done_ns = now_ns;

@@ -92,6 +92,16 @@ impl<O: Observer> Engine<'_, O> {
         step
     }
 
+    /// The next operation of `task`, which runs, is to compute without going through memory. Nobody
+    /// else sees it begin, so it is planned at once although other CPUs have their turn before.
+    pub(crate) fn computes_next(&self, task: TaskId) -> bool {
+        let progress = &self.progress[task.index()];
+        let program = &self.workload.programs[progress.program.0 as usize];
+        progress.stage == 0
+            && !self.platform.streams.any()
+            && matches!(program.ops.get(progress.at as usize), Some(Op::Run(_) | Op::Hold(_)))
+    }
+
     fn perform(&mut self, cpu: CpuId, task: TaskId, op: Op) -> Step {
         let index = task.index();
         match op {

@@ -7,9 +7,11 @@ use schedlab_workload::program::Access;
 /// The state of one line.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// Who wrote last.
+    /// Who wrote last, or read first.
     owner: Option<CpuId>,
-    /// Who holds a copy.
+    /// Others hold copies, too.
+    shared: bool,
+    /// Who holds a copy, if it is shared; most lines hardly ever are.
     sharers: CpuSet,
     /// When the last request of the queue is served, ps.
     free_at_ps: u64,
@@ -24,7 +26,7 @@ pub struct Lines {
 impl Lines {
     /// `count` lines that nobody holds.
     pub fn new(count: usize) -> Lines {
-        let line = Line { owner: None, sharers: CpuSet::EMPTY, free_at_ps: 0 };
+        let line = Line { owner: None, shared: false, sharers: CpuSet::EMPTY, free_at_ps: 0 };
         Lines { lines: vec![line; count] }
     }
 
@@ -43,11 +45,10 @@ impl Lines {
             Access::Atomic => costs.owned_rmw_ps,
             Access::Read | Access::Write => costs.l1_hit_ps,
         };
+        let owns = line.owner == Some(cpu);
         let hit = match access {
-            Access::Read => line.sharers.contains(cpu),
-            Access::Write | Access::Atomic => {
-                line.owner == Some(cpu) && line.sharers == CpuSet::of(cpu)
-            }
+            Access::Read => owns || (line.shared && line.sharers.contains(cpu)),
+            Access::Write | Access::Atomic => owns && !line.shared,
         };
         if hit {
             return now_ps + own;
@@ -56,6 +57,7 @@ impl Lines {
         let transfer_ps = match (access, line.owner) {
             (_, None) => costs.memory_local_ps,
             (Access::Read, Some(owner)) => machine.line_transfer_ps(owner, cpu),
+            (_, Some(owner)) if !line.shared => machine.line_transfer_ps(owner, cpu),
             // Every copy must be given up before the line can be written.
             (_, Some(_)) => line
                 .sharers
@@ -66,14 +68,16 @@ impl Lines {
         };
         let done_ps = start_ps + transfer_ps + own;
         line.free_at_ps = done_ps;
-        match access {
-            Access::Read => {
-                line.owner.get_or_insert(cpu);
+        match (access, line.owner) {
+            (Access::Read, Some(owner)) => {
+                if !std::mem::replace(&mut line.shared, true) {
+                    line.sharers = CpuSet::of(owner);
+                }
                 line.sharers.insert(cpu);
             }
-            Access::Write | Access::Atomic => {
+            _ => {
                 line.owner = Some(cpu);
-                line.sharers = CpuSet::of(cpu);
+                line.shared = false;
             }
         }
         done_ps

@@ -62,6 +62,8 @@ pub struct Cpu {
     pub busy_until_ns: u64,
     /// When the computation ends, ns.
     pub done_ns: u64,
+    /// It was planned before other CPUs had their turns.
+    pub ahead: bool,
     /// The next tick, ns.
     pub tick_ns: u64,
     /// When an interrupt of another CPU arrives, ns.
@@ -204,6 +206,22 @@ impl<O: Observer> Platform<'_, O> {
             let rate = if *wall { FULL_SPEED } else { state.speed.min(state.pace) };
             *work_left = work_left.saturating_sub((now_ns - *since_ns).saturating_mul(rate));
             *since_ns = now_ns;
+            state.ahead = false;
+        }
+    }
+
+    /// A computation of another CPU that is planned, but yet to begin when what `executing` does is
+    /// done, is planned anew when its turn comes: until then that CPU is in the kernel, and sees
+    /// on its way out what it is asked for.
+    fn replan(&mut self, cpu: usize, executing: CpuId) {
+        if self.cpus[cpu].ahead
+            && let Doing::Computing { since_ns, .. } = self.cpus[cpu].doing
+            && self.queue.is_after(cpu, since_ns, executing.index())
+        {
+            self.cpus[cpu].doing = Doing::Kernel;
+            self.cpus[cpu].done_ns = since_ns;
+            self.cpus[cpu].ahead = false;
+            self.requeue(cpu);
         }
     }
 
@@ -280,6 +298,9 @@ impl<O: Observer> Platform<'_, O> {
             let index = thread.index();
             let speed = u64::from(self.machine.capacity(thread)) * throughput / busy_threads as u64;
             if self.cpus[index].speed != speed {
+                if thread != cpu {
+                    self.replan(index, cpu);
+                }
                 self.progress(index, now_ns);
                 self.cpus[index].speed = speed;
                 if thread != cpu {
@@ -347,6 +368,7 @@ impl<O: Observer> Hardware for Platform<'_, O> {
             self.emit(from, kind);
             self.clock_ns + costs.ipi_deliver_ns
         };
+        self.replan(to.index(), from);
         let target = &mut self.cpus[to.index()];
         target.ipi_ns = target.ipi_ns.min(arrival_ns);
         if target.doing != Doing::Kernel {

@@ -5,14 +5,18 @@
 /// No event.
 pub const NEVER: u64 = u64::MAX;
 
+/// Bits of a key that tell the CPU; [`schedlab_machine::CpuSet`] holds fewer.
+const CPU_BITS: u32 = 16;
+
 /// The earliest of one time per CPU. Equal times come in the order of CPU numbers, or in an order
 /// drawn from a seed.
 #[derive(Clone, Debug)]
 pub struct EventQueue {
     leaves: usize,
-    times_ns: Vec<u64>,
-    /// Winner of each inner node; the root is at 1.
-    winners: Vec<u32>,
+    /// A tree: the CPUs' keys from `leaves` on, and above them the lesser key of each pair; the
+    /// root is at 1. A key is the time, then what decides between equal times, then the CPU, so
+    /// that one comparison without a branch tells who is first.
+    keys: Vec<u128>,
     shuffle: Option<u64>,
 }
 
@@ -21,13 +25,12 @@ impl EventQueue {
     /// order that this seed decides.
     pub fn new(cpus: usize, shuffle: Option<u64>) -> EventQueue {
         let leaves = cpus.next_power_of_two().max(1);
-        let mut queue =
-            EventQueue { leaves, times_ns: vec![NEVER; leaves], winners: vec![0; leaves], shuffle };
-        // Nobody wins anything yet; who plays first would stop where the other's seat is empty.
-        queue.winners.fill(u32::MAX);
+        let mut queue = EventQueue { leaves, keys: vec![u128::MAX; 2 * leaves], shuffle };
+        for cpu in 0..leaves {
+            queue.keys[leaves + cpu] = queue.key(cpu, NEVER);
+        }
         for node in (1..leaves).rev() {
-            let (left, right) = (queue.player(2 * node), queue.player(2 * node + 1));
-            queue.winners[node] = if queue.beats(right, left) { right } else { left };
+            queue.keys[node] = queue.keys[2 * node].min(queue.keys[2 * node + 1]);
         }
         queue
     }
@@ -35,52 +38,61 @@ impl EventQueue {
     /// Sets the time of `cpu`'s next event.
     #[inline]
     pub fn set(&mut self, cpu: usize, time_ns: u64) {
-        if self.times_ns[cpu] != time_ns {
-            self.times_ns[cpu] = time_ns;
-            self.play(cpu);
+        if self.time_ns(cpu) == time_ns {
+            return;
+        }
+        let mut node = self.leaves + cpu;
+        self.keys[node] = self.key(cpu, time_ns);
+        while node > 1 {
+            let least = self.keys[node].min(self.keys[node ^ 1]);
+            node /= 2;
+            if self.keys[node] == least {
+                return;
+            }
+            self.keys[node] = least;
         }
     }
 
     /// The time of `cpu`'s next event.
+    #[inline]
     pub fn time_ns(&self, cpu: usize) -> u64 {
-        self.times_ns[cpu]
+        time_of(self.keys[self.leaves + cpu])
     }
 
     /// The CPU with the earliest event and its time, [`NEVER`] if there is none.
     #[inline]
     pub fn earliest(&self) -> (usize, u64) {
-        let cpu = if self.leaves == 1 { 0 } else { self.winners[1] as usize };
-        (cpu, self.times_ns[cpu])
+        let key = self.keys[1];
+        (key as usize & ((1 << CPU_BITS) - 1), time_of(key))
     }
 
-    fn beats(&self, a: u32, b: u32) -> bool {
-        let (time_a, time_b) = (self.times_ns[a as usize], self.times_ns[b as usize]);
-        if time_a != time_b {
-            return time_a < time_b;
-        }
-        match self.shuffle {
-            None => a < b,
-            Some(seed) => mix(seed ^ time_a, a) < mix(seed ^ time_b, b),
-        }
-    }
-
-    fn play(&mut self, cpu: usize) {
-        let mut node = (self.leaves + cpu) / 2;
-        while node >= 1 && self.leaves > 1 {
-            let (left, right) = (self.player(2 * node), self.player(2 * node + 1));
-            let winner = if self.beats(right, left) { right } else { left };
-            let before = std::mem::replace(&mut self.winners[node], winner);
-            // Above, nothing changes if somebody else won here before and wins again.
-            if before == winner && winner != cpu as u32 {
-                return;
-            }
+    /// The time of the earliest event of the CPUs other than `cpu`.
+    #[inline]
+    pub fn earliest_of_others_ns(&self, cpu: usize) -> u64 {
+        let mut node = self.leaves + cpu;
+        let mut least = u128::MAX;
+        while node > 1 {
+            least = least.min(self.keys[node ^ 1]);
             node /= 2;
         }
+        time_of(least)
     }
 
-    fn player(&self, node: usize) -> u32 {
-        if node >= self.leaves { (node - self.leaves) as u32 } else { self.winners[node] }
+    /// True if an event of `cpu` at `time_ns` would come after the one of `other`.
+    #[inline]
+    pub fn is_after(&self, cpu: usize, time_ns: u64, other: usize) -> bool {
+        self.key(cpu, time_ns) > self.keys[self.leaves + other]
     }
+
+    fn key(&self, cpu: usize, time_ns: u64) -> u128 {
+        let drawn = self.shuffle.map_or(0, |seed| mix(seed ^ time_ns, cpu as u32));
+        let tie = (drawn >> CPU_BITS << CPU_BITS) | cpu as u64;
+        (u128::from(time_ns) << 64) | u128::from(tie)
+    }
+}
+
+fn time_of(key: u128) -> u64 {
+    (key >> 64) as u64
 }
 
 /// Steele and others' SplitMix64 finaliser.
@@ -103,8 +115,11 @@ mod tests {
             for step in 0..1000_u64 {
                 let cpu = (step * 7919 % cpus as u64) as usize;
                 queue.set(cpu, step * 104729 % 211);
-                let expected = (0..cpus).min_by_key(|&c| (queue.times_ns[c], c)).unwrap();
-                assert_eq!(queue.earliest(), (expected, queue.times_ns[expected]));
+                let expected = (0..cpus).min_by_key(|&c| (queue.time_ns(c), c)).unwrap();
+                assert_eq!(queue.earliest(), (expected, queue.time_ns(expected)));
+                let others = (0..cpus).filter(|&other| other != cpu);
+                let first = others.map(|other| queue.time_ns(other)).min().unwrap_or(NEVER);
+                assert_eq!(queue.earliest_of_others_ns(cpu), first);
             }
         }
     }

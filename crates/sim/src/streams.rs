@@ -83,6 +83,11 @@ impl Streams {
         true
     }
 
+    /// Some CPU goes through a block.
+    pub fn any(&self) -> bool {
+        !self.active.is_empty()
+    }
+
     /// CPUs that go through a block, in the order of their numbers.
     pub fn active(&self) -> &[CpuId] {
         &self.active

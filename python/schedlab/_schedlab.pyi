@@ -192,6 +192,7 @@ class EnergyFacts(TypedDict):
 
 class RunFacts(TypedDict):
     first_tasks: int
+    decisions_left_out: int
     ending: Literal["finished", "time up", "stuck"]
     waiting: list[str]
     end_ns: int

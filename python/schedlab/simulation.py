@@ -91,6 +91,8 @@ class Simulation:
     decisions: Frame | None = None
     """A row per placement, if kept: ``time_ns, task, occasion`` (fork, exec, wake)``, from_cpu,
     cpu, reason, text`` (candidates with their scores)."""
+    decisions_left_out: int = 0
+    """Placements after those: only the first 100000 are kept."""
     trace: Trace | None = None
     """The run's events, if kept, to be asked as a real trace is."""
 
@@ -241,6 +243,7 @@ def simulate(
         first_tasks=facts["first_tasks"],
         start_ns=start_ns,
         decisions=None if decisions is None else pl.DataFrame(decisions),
+        decisions_left_out=facts["decisions_left_out"],
         trace=None
         if trace is None
         else Trace.recorded(f"{workload.name} on {machine.name}", trace),

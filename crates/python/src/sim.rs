@@ -182,6 +182,7 @@ fn facts<'py, O>(
     facts.set_item("waiting", waiting)?;
     facts.set_item("end_ns", outcome.end_ns)?;
     facts.set_item("events", outcome.events)?;
+    facts.set_item("decisions_left_out", outcome.decisions_left_out)?;
     facts.set_item("digest", format!("{:016x}", outcome.digest))?;
     let energy = PyDict::new(py);
     energy.set_item("cores_j", outcome.energy.cores_j.iter().sum::<f64>())?;

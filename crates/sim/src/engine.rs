@@ -2,133 +2,28 @@
 //! that it causes run to completion on that CPU's clock. State that they change is visible to
 //! other CPUs from then on, so the order between CPUs is exact to the length of a kernel path.
 
-use crate::energy::{Activity, Energy, EnergyMeter, deepest};
-use crate::figures::{Figure, Figures};
+use crate::decisions::Decisions;
+use crate::energy::{EnergyMeter, deepest};
+use crate::figures::Figures;
 use crate::interpret::{Progress, Step};
 use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
+use crate::outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
 use crate::platform::{Cpu, Doing, FULL_SPEED, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::streams::Streams;
-use schedlab_kernel::cpuidle::{
-    AnyGovernor, Governor, GovernorKind, IdleHardware, LATENCY_UNLIMITED_NS, SleepLength, State,
-};
+use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::topology::Domains;
-use schedlab_kernel::hardware::Decision;
-use schedlab_kernel::preset::Kernel;
-use schedlab_kernel::sched::{SchedConfig, Scheduler, TaskState, WakeFlags};
+use schedlab_kernel::sched::{Scheduler, TaskState, WakeFlags};
 use schedlab_machine::{CpuId, Machine};
-use schedlab_trace::{EventKind, Pid, StrId, Strings, Task};
+use schedlab_trace::{Pid, StrId, Strings};
 use schedlab_workload::TASKS_MAX;
 use schedlab_workload::program::Workload;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// What a run is made of, beside machine and workload.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// The kernel's variants.
-    pub sched: SchedConfig,
-    /// The idle governor.
-    pub governor: GovernorKind,
-    /// The run ends at this time at the latest, ns.
-    pub duration_ns: u64,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// Handle events of one nanosecond in random order.
-    pub shuffle_ties: bool,
-    /// Keep explained decisions.
-    pub explain: bool,
-}
-
-impl Settings {
-    /// The variants and the idle governor of a kernel, sized for a machine.
-    pub fn new(kernel: &Kernel, machine: &Machine, duration_ns: u64, seed: u64) -> Settings {
-        Settings {
-            sched: kernel.config(machine.cpu_count()),
-            governor: kernel.governor,
-            duration_ns,
-            seed,
-            shuffle_ties: false,
-            explain: false,
-        }
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Every task ended, or one ended all of them.
-    Finished,
-    /// The time was up.
-    TimeUp,
-    /// Nothing can happen any more, though tasks live: each with what it waits for.
-    Stuck(Vec<String>),
-    /// More tasks were created than are simulated: this many are too many.
-    TooManyTasks(u64),
-}
-
-/// Time of one CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuTimes {
-    /// Running tasks or the kernel, ns.
-    pub busy_ns: u64,
-    /// Of that, in interrupts and softirqs, ns.
-    pub irq_ns: u64,
-    /// In each idle state, ns.
-    pub idle_ns: Vec<u64>,
-    /// Ticks.
-    pub ticks: u64,
-    /// Interrupts from other CPUs.
-    pub ipis: u64,
-}
-
-/// A task at the end of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskSummary {
-    /// Its name.
-    pub comm: String,
-    /// Run time, ns.
-    pub runtime_ns: u64,
-    /// How often it got a CPU.
-    pub switches: u64,
-    /// How often it moved.
-    pub migrations: u64,
-    /// The CPU it was last on.
-    pub cpu: CpuId,
-}
-
-/// What a run yields.
-#[derive(Debug)]
-pub struct Outcome<O> {
-    /// How it ended.
-    pub ending: Ending,
-    /// When, ns.
-    pub end_ns: u64,
-    /// Events of the trace schema, kept or not.
-    pub events: u64,
-    /// Hash of them all.
-    pub digest: u64,
-    /// The workload's figures.
-    pub figures: Vec<Figure>,
-    /// Per CPU.
-    pub cpus: Vec<CpuTimes>,
-    /// Per task.
-    pub tasks: Vec<TaskSummary>,
-    /// Energy.
-    pub energy: Energy,
-    /// Explained decisions: time, CPU, decision.
-    pub decisions: Vec<(u64, CpuId, Decision)>,
-    /// The tasks as events name them.
-    pub task_names: Vec<Task>,
-    /// Names that events refer to.
-    pub strings: Strings,
-    /// What took the events.
-    pub observer: O,
-}
 
 /// A run in progress.
 pub struct Engine<'a, O> {
@@ -144,7 +39,8 @@ pub struct Engine<'a, O> {
     pub(crate) live: u64,
     pub(crate) timers_armed: u64,
     pub(crate) stopped: bool,
-    idle_cpus: usize,
+    pub(crate) idle_cpus: usize,
+    operations: u64,
     strings: Strings,
 }
 
@@ -226,7 +122,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 touched: Vec::new(),
                 tick_ns,
                 random: Pcg::new(settings.seed, KERNEL_STREAM),
-                decisions: settings.explain.then(Vec::new),
+                decisions: settings.explain.then(Decisions::default),
             },
             workload,
             objects: workload.objects.iter().map(|&kind| Object::new(kind)).collect(),
@@ -239,6 +135,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             timers_armed: 0,
             stopped: false,
             idle_cpus: cpu_count,
+            operations: 0,
             strings,
         };
         for cpu in machine.cpu_ids() {
@@ -290,57 +187,6 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// The scheduler's state.
     pub fn scheduler(&self) -> &Scheduler {
         &self.sched
-    }
-
-    /// Checks what must hold between any two events: what [`Scheduler::verify`] checks, and that
-    /// no CPU sleeps or computes on while work waits for it that nothing will tell it of.
-    ///
-    /// # Errors
-    /// The first thing that does not hold, in one line.
-    pub fn verify(&self) -> Result<(), String> {
-        self.sched.verify()?;
-        for cpu in self.platform.machine.cpu_ids() {
-            self.verify_cpu(cpu)?;
-        }
-        Ok(())
-    }
-
-    fn verify_cpu(&self, id: CpuId) -> Result<(), String> {
-        let cpu = &self.platform.cpus[id.index()];
-        let wrong = |what: &str| Err(format!("CPU {}: {what}", id.0));
-        let told = cpu.ipi_ns != NEVER;
-        if self.platform.queue.time_ns(id.index()) == NEVER
-            && (told || cpu.tick_ns != NEVER || cpu.done_ns != NEVER || !cpu.timers.is_empty())
-        {
-            return wrong("it has events, but is not queued");
-        }
-        match cpu.doing {
-            Doing::Idle { .. } if told => Ok(()),
-            Doing::Idle { .. } => {
-                let state = &self.sched.cpus()[id.index()];
-                if self.sched.current(id).is_some() {
-                    return wrong("it sleeps, but a task runs on it");
-                }
-                if state.nr_running > 0 || state.ttwu_pending || self.sched.need_resched(id) {
-                    return wrong("it sleeps although tasks wait on it");
-                }
-                Ok(())
-            }
-            Doing::Computing { .. } => {
-                if self.sched.current(id).is_none() {
-                    return wrong("it computes for no task");
-                }
-                if cpu.done_ns == NEVER {
-                    return wrong("its computation never ends");
-                }
-                if self.sched.need_resched(id) && !told {
-                    return wrong("it should schedule, but nothing tells it");
-                }
-                Ok(())
-            }
-            Doing::Kernel if cpu.done_ns == NEVER => wrong("it never leaves the kernel"),
-            Doing::Kernel => Ok(()),
-        }
     }
 
     /// Virtual time so far, ns.
@@ -411,27 +257,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         {
             self.progress[task.index()].work_left = work_left;
         }
-    }
-
-    fn leave_idle(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
-        let index = cpu.index();
-        self.idle_cpus -= 1;
-        let now_ns = self.platform.clock_ns;
-        let machine = self.platform.machine;
-        self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
-        self.platform.set_activity(cpu, Activity::Busy);
-        if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
-            self.platform.clock_ns += hardware_state.exit_latency_ns;
-        }
-        self.sched.set_idle_state(cpu, None);
-        self.platform.emit(cpu, EventKind::IdleExit { cpu });
-        self.platform.clock_ns += machine.path_costs().idle_exit_ns;
-        let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
-        self.platform.cpus[index].got_tick = tick_due;
-        let residency_ns = (self.platform.clock_ns - since_ns) as i64;
-        let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
-        let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
-        governor.reflect(states, state as usize, residency_ns, &mut view);
     }
 
     /// Handles every interrupt that is due.
@@ -521,6 +346,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
             }
             let before_ns = self.platform.clock_ns;
+            self.operations += 1;
             let step = self.step(cpu, task);
             if step == Step::Done && self.platform.clock_ns == before_ns {
                 let steps = &mut self.platform.cpus[index].steps_without_time;
@@ -551,46 +377,6 @@ impl<'a, O: Observer> Engine<'a, O> {
                 return;
             }
         }
-    }
-
-    /// The idle loop: the governor chooses a state, and the CPU enters it.
-    fn enter_idle(&mut self, cpu: CpuId) {
-        let index = cpu.index();
-        self.platform.set_stream(cpu, None);
-        self.sched.before_idle(cpu, &mut self.platform);
-        self.platform.clock_ns += self.platform.machine.path_costs().idle_entry_ns;
-        let now_ns = self.platform.clock_ns;
-        let (mut choice, mut stop_tick) = (0, true);
-        if !self.platform.cpus[index].states.is_empty() {
-            let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
-            let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
-            let answer = governor.select(states, &mut view);
-            choice = answer.index;
-            stop_tick = answer.stop_tick;
-        }
-        let state = &mut self.platform.cpus[index];
-        if stop_tick && std::mem::replace(&mut state.tick_ns, NEVER) != NEVER {
-            self.sched.stop_tick(cpu);
-        }
-        let state = &mut self.platform.cpus[index];
-        state.doing = Doing::Idle { since_ns: now_ns, state: choice as u32 };
-        let polls = state.states.get(choice).is_some_and(|state| state.polling);
-        // A poll gives up after the residency of the next state, and the governor is asked again
-        // (cpuidle_poll_time()).
-        state.done_ns = match state.states.get(choice + 1) {
-            Some(next) if polls => now_ns + next.target_residency_ns.max(10_000),
-            _ => NEVER,
-        };
-        self.idle_cpus += 1;
-        self.note_idle_state(cpu, choice as u32);
-        self.platform.set_activity(cpu, Activity::Idle(choice as u32));
-    }
-
-    fn note_idle_state(&mut self, cpu: CpuId, state: u32) {
-        let hardware_state = self.platform.machine.idle_states(cpu).get(state as usize);
-        let latency_us = hardware_state.map(|s| (s.governor_exit_latency_ns / 1000) as u32);
-        self.sched.set_idle_state(cpu, latency_us);
-        self.platform.emit(cpu, EventKind::IdleEnter { cpu, state });
     }
 
     /// What a run yields that ended as [`Engine::advance`] told, with the same `duration_ns`.
@@ -626,74 +412,22 @@ impl<'a, O: Observer> Engine<'a, O> {
             migrations: task.migrations,
             cpu: task.cpu,
         });
+        let decisions = self.platform.decisions.take().unwrap_or_default();
         Outcome {
             ending,
             end_ns,
             events: self.platform.events,
+            operations: self.operations,
             digest: self.platform.digest.value(),
             figures,
             cpus,
             tasks: tasks.collect(),
             task_names: crate::record::task_names(&self.platform.comms),
             energy: self.platform.energy.read(self.platform.machine, end_ns),
-            decisions: self.platform.decisions.take().unwrap_or_default(),
+            decisions: decisions.kept,
+            decisions_left_out: decisions.left_out,
             strings: self.strings,
             observer: self.platform.observer,
         }
-    }
-}
-
-/// A CPU, as its idle governor sees it.
-struct IdleView {
-    now_ns: u64,
-    sleep: SleepLength,
-    tick_stopped: bool,
-    got_tick: bool,
-    poll_limit: bool,
-    cpu_util: u64,
-}
-
-impl IdleView {
-    fn new(sched: &Scheduler, cpu: &Cpu, id: CpuId, now_ns: u64) -> IdleView {
-        let until = |time_ns: u64| if time_ns == NEVER { i64::MAX } else { time_ns as i64 };
-        let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-        let sleep_ns = until(timer_ns).saturating_sub(now_ns as i64);
-        let delta_next_ns = until(timer_ns.min(cpu.tick_ns)).saturating_sub(now_ns as i64);
-        let state = &sched.cpus()[id.index()];
-        IdleView {
-            now_ns,
-            sleep: SleepLength { sleep_ns, delta_next_ns },
-            tick_stopped: cpu.tick_ns == NEVER,
-            got_tick: cpu.got_tick,
-            poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
-            cpu_util: state.util.max(state.util_est).min(state.capacity_orig),
-        }
-    }
-}
-
-impl IdleHardware for IdleView {
-    fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-    fn sleep_length(&mut self) -> SleepLength {
-        self.sleep
-    }
-    fn latency_req_ns(&self) -> i64 {
-        LATENCY_UNLIMITED_NS
-    }
-    fn tick_stopped(&self) -> bool {
-        self.tick_stopped
-    }
-    fn got_tick(&self) -> bool {
-        self.got_tick
-    }
-    fn nr_iowait(&self) -> u32 {
-        0
-    }
-    fn cpu_util(&self) -> u64 {
-        self.cpu_util
-    }
-    fn poll_time_limit(&self) -> bool {
-        self.poll_limit
     }
 }

@@ -1,14 +1,17 @@
 //! Virtual time: drives the kernel over a machine with a workload. One run is a pure function of
 //! machine, kernel, workload, duration and seed.
 
+mod decisions;
 mod energy;
 mod engine;
 mod figures;
 mod histogram;
+mod idle;
 mod interpret;
 mod lines;
 mod objects;
 mod observe;
+mod outcome;
 mod platform;
 mod queue;
 mod random;
@@ -16,13 +19,16 @@ mod record;
 mod simulate;
 mod streams;
 mod sync;
+mod verify;
 mod watch;
 
+pub use decisions::{DECISIONS_MAX, Explained};
 pub use energy::Energy;
-pub use engine::{CpuTimes, Ending, Engine, Outcome, Settings, TaskSummary};
+pub use engine::Engine;
 pub use figures::Figure;
 pub use histogram::Histogram;
 pub use observe::{InOrder, Nothing, Observer};
+pub use outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
 pub use platform::FIRST_PID;
 pub use random::Pcg;
 pub use record::RecordedTrace;

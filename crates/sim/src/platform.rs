@@ -1,6 +1,7 @@
 //! The simulated hardware: per-CPU clocks, timers, interrupts and execution speed, and the
 //! kernel's requests to them.
 
+use crate::decisions::Decisions;
 use crate::energy::{Activity, EnergyMeter};
 use crate::lines::Lines;
 use crate::observe::{Digest, Observer, fingerprint};
@@ -134,7 +135,7 @@ pub struct Platform<'a, O> {
     /// What kernel code draws from.
     pub random: Pcg,
     /// Explained decisions, if wanted.
-    pub decisions: Option<Vec<(u64, CpuId, Decision)>>,
+    pub decisions: Option<Decisions>,
 }
 
 /// Priority of idle tasks in events.

@@ -1,6 +1,6 @@
 //! A recorded run as a trace: what reads real traces reads it, too.
 
-use crate::engine::Outcome;
+use crate::outcome::Outcome;
 use schedlab_machine::CpuId;
 use schedlab_trace::{Event, EventKind, EventSource, Pid, Strings, Summary, Task, TraceError};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! A whole run by one call, with everything that could not run refused by name.
 
-use crate::engine::{Engine, Outcome, Settings};
+use crate::engine::Engine;
 use crate::observe::Observer;
+use crate::outcome::{Outcome, Settings};
 use schedlab_kernel::fair::build::{DomainRules, build_domains};
 use schedlab_machine::Machine;
 use schedlab_workload::WorkloadError;

@@ -1,7 +1,8 @@
 //! Checkers that watch a run: what they find is a defect of the simulator, never of a workload.
 
 use crate::energy::{Activity, deepest};
-use crate::engine::{Engine, Outcome};
+use crate::engine::Engine;
+use crate::outcome::Outcome;
 use schedlab_kernel::fair::queue::FairQueue;
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Event, EventKind, Pid, TaskState};

@@ -6,7 +6,7 @@ mod support;
 
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::Machine;
-use schedlab_sim::{Nothing, Settings, simulate};
+use schedlab_sim::{Nothing, Settings, simulate, verify_outcome};
 use schedlab_trace::Event;
 use schedlab_workload::models::{Model, hackbench, schbench};
 use schedlab_workload::program::Workload;
@@ -19,6 +19,7 @@ fn run(machine: &str, kernel: &str, workload: &Workload, shuffle_ties: bool) -> 
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let seen = simulate(&machine, kernel.domains, workload, &settings, Vec::<Event>::new());
     let seen = seen.unwrap_or_else(|error| panic!("{error}"));
+    verify_outcome(&machine, &seen).unwrap_or_else(|what| panic!("{what}"));
     assert_eq!((seen.digest, seen.events), (outcome.digest, outcome.events));
     assert_eq!(seen.observer.len() as u64, outcome.events);
     (outcome.digest, outcome.events)

@@ -4,6 +4,8 @@
 mod support;
 
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance};
+use schedlab_machine::Machine;
+use schedlab_sim::verify_outcome;
 use schedlab_trace::{Event, EventKind};
 use std::collections::BTreeSet;
 use support::{fork_storm, run, settings};
@@ -11,6 +13,8 @@ use support::{fork_storm, run, settings};
 fn birth_cpus(idlest_tie: IdlestTie) -> BTreeSet<u32> {
     let settings = settings(idlest_tie, NumaAllowance::LocalIdle);
     let outcome = run("kunpeng920-2s", &fork_storm(32), &settings, Vec::<Event>::new());
+    let machine = Machine::preset("kunpeng920-2s").expect("a preset");
+    verify_outcome(&machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
     let born = outcome.observer.iter().filter_map(|event| match event.kind {
         EventKind::WakeupNew { task, target_cpu, .. } => Some((task.pid, target_cpu.0)),
         _ => None,

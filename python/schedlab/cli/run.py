@@ -138,6 +138,8 @@ def command(
     _print(run, limit)
     if run.decisions is not None:
         _print_decisions(run, explain_task, limit)
+        if run.decisions_left_out:
+            click.echo(f"{run.decisions_left_out} later decisions were not kept.")
 
 
 def _format(out: Path) -> Literal["perfetto", "parquet", "csv"]:
@@ -161,7 +163,10 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
     decisions = run.decisions
     if decisions is not None and task is not None:
         decisions = decisions.filter(decisions["task"] == task)
-    explained = {} if decisions is None else {"decisions": decisions.to_dicts()}
+    explained: dict[str, Any] = {}
+    if decisions is not None:
+        explained["decisions"] = decisions.to_dicts()
+        explained["decisions_left_out"] = run.decisions_left_out
     return {
         "machine": run.machine,
         "kernel": run.kernel,

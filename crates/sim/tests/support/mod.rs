@@ -37,7 +37,7 @@ pub fn run<O: Observer>(
     run_on(&Machine::preset(machine).expect("a preset"), workload, settings, observer)
 }
 
-/// Runs a workload on any machine.
+/// Runs a workload on any machine, and checks now and then what must hold between two events.
 pub fn run_on<O: Observer>(
     machine: &Machine,
     workload: &Workload,
@@ -45,7 +45,14 @@ pub fn run_on<O: Observer>(
     observer: O,
 ) -> Outcome<O> {
     let domains = build_domains(machine, kernel().domains);
-    Engine::new(machine, domains, workload, settings, observer).run(settings.duration_ns)
+    let mut engine = Engine::new(machine, domains, workload, settings, observer);
+    loop {
+        let ending = engine.advance(settings.duration_ns, 997);
+        engine.verify().unwrap_or_else(|what| panic!("at {} ns: {what}", engine.now_ns()));
+        if let Some(ending) = ending {
+            return engine.finish(ending, settings.duration_ns);
+        }
+    }
 }
 
 /// A main task on CPU 0 creates `threads` threads in a loop; each runs for 5 us and then waits

@@ -1,0 +1,131 @@
+//! The idle loop: which state a CPU enters, and what happens when it leaves it.
+
+use crate::energy::Activity;
+use crate::engine::Engine;
+use crate::observe::Observer;
+use crate::platform::{Cpu, Doing};
+use crate::queue::NEVER;
+use schedlab_kernel::cpuidle::{Governor, IdleHardware, LATENCY_UNLIMITED_NS, SleepLength};
+use schedlab_kernel::sched::Scheduler;
+use schedlab_machine::CpuId;
+use schedlab_trace::EventKind;
+use std::cmp::Reverse;
+
+impl<O: Observer> Engine<'_, O> {
+    /// The idle loop: the governor chooses a state, and the CPU enters it.
+    pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
+        let index = cpu.index();
+        self.platform.set_stream(cpu, None);
+        self.sched.before_idle(cpu, &mut self.platform);
+        self.platform.clock_ns += self.platform.machine.path_costs().idle_entry_ns;
+        let now_ns = self.platform.clock_ns;
+        let (mut choice, mut stop_tick) = (0, true);
+        if !self.platform.cpus[index].states.is_empty() {
+            let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
+            let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
+            let answer = governor.select(states, &mut view);
+            choice = answer.index;
+            stop_tick = answer.stop_tick;
+        }
+        let state = &mut self.platform.cpus[index];
+        if stop_tick && std::mem::replace(&mut state.tick_ns, NEVER) != NEVER {
+            self.sched.stop_tick(cpu);
+        }
+        let state = &mut self.platform.cpus[index];
+        state.doing = Doing::Idle { since_ns: now_ns, state: choice as u32 };
+        let polls = state.states.get(choice).is_some_and(|state| state.polling);
+        // A poll gives up after the residency of the next state, and the governor is asked again
+        // (cpuidle_poll_time()).
+        state.done_ns = match state.states.get(choice + 1) {
+            Some(next) if polls => now_ns + next.target_residency_ns.max(10_000),
+            _ => NEVER,
+        };
+        self.idle_cpus += 1;
+        self.note_idle_state(cpu, choice as u32);
+        self.platform.set_activity(cpu, Activity::Idle(choice as u32));
+    }
+
+    pub(crate) fn note_idle_state(&mut self, cpu: CpuId, state: u32) {
+        let hardware_state = self.platform.machine.idle_states(cpu).get(state as usize);
+        let latency_us = hardware_state.map(|s| (s.governor_exit_latency_ns / 1000) as u32);
+        self.sched.set_idle_state(cpu, latency_us);
+        self.platform.emit(cpu, EventKind::IdleEnter { cpu, state });
+    }
+
+    /// Out of the idle loop, as an interrupt came.
+    pub(crate) fn leave_idle(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
+        let index = cpu.index();
+        self.idle_cpus -= 1;
+        let now_ns = self.platform.clock_ns;
+        let machine = self.platform.machine;
+        self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
+        self.platform.set_activity(cpu, Activity::Busy);
+        if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
+            self.platform.clock_ns += hardware_state.exit_latency_ns;
+        }
+        self.sched.set_idle_state(cpu, None);
+        self.platform.emit(cpu, EventKind::IdleExit { cpu });
+        self.platform.clock_ns += machine.path_costs().idle_exit_ns;
+        let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
+        self.platform.cpus[index].got_tick = tick_due;
+        let residency_ns = (self.platform.clock_ns - since_ns) as i64;
+        let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
+        let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
+        governor.reflect(states, state as usize, residency_ns, &mut view);
+    }
+}
+
+/// A CPU, as its idle governor sees it.
+struct IdleView {
+    now_ns: u64,
+    sleep: SleepLength,
+    tick_stopped: bool,
+    got_tick: bool,
+    poll_limit: bool,
+    cpu_util: u64,
+}
+
+impl IdleView {
+    fn new(sched: &Scheduler, cpu: &Cpu, id: CpuId, now_ns: u64) -> IdleView {
+        let until = |time_ns: u64| if time_ns == NEVER { i64::MAX } else { time_ns as i64 };
+        let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let sleep_ns = until(timer_ns).saturating_sub(now_ns as i64);
+        let delta_next_ns = until(timer_ns.min(cpu.tick_ns)).saturating_sub(now_ns as i64);
+        let state = &sched.cpus()[id.index()];
+        IdleView {
+            now_ns,
+            sleep: SleepLength { sleep_ns, delta_next_ns },
+            tick_stopped: cpu.tick_ns == NEVER,
+            got_tick: cpu.got_tick,
+            poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
+            cpu_util: state.util.max(state.util_est).min(state.capacity_orig),
+        }
+    }
+}
+
+impl IdleHardware for IdleView {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+    fn sleep_length(&mut self) -> SleepLength {
+        self.sleep
+    }
+    fn latency_req_ns(&self) -> i64 {
+        LATENCY_UNLIMITED_NS
+    }
+    fn tick_stopped(&self) -> bool {
+        self.tick_stopped
+    }
+    fn got_tick(&self) -> bool {
+        self.got_tick
+    }
+    fn nr_iowait(&self) -> u32 {
+        0
+    }
+    fn cpu_util(&self) -> u64 {
+        self.cpu_util
+    }
+    fn poll_time_limit(&self) -> bool {
+        self.poll_limit
+    }
+}

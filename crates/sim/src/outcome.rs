@@ -1,0 +1,117 @@
+//! What a run is made of, and what it yields.
+
+use crate::decisions::Explained;
+use crate::energy::Energy;
+use crate::figures::Figure;
+use schedlab_kernel::cpuidle::GovernorKind;
+use schedlab_kernel::preset::Kernel;
+use schedlab_kernel::sched::SchedConfig;
+use schedlab_machine::{CpuId, Machine};
+use schedlab_trace::{Strings, Task};
+
+/// What a run is made of, beside machine and workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The kernel's variants.
+    pub sched: SchedConfig,
+    /// The idle governor.
+    pub governor: GovernorKind,
+    /// The run ends at this time at the latest, ns.
+    pub duration_ns: u64,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Handle events of one nanosecond in random order.
+    pub shuffle_ties: bool,
+    /// Keep explained decisions.
+    pub explain: bool,
+}
+
+impl Settings {
+    /// The variants and the idle governor of a kernel, sized for a machine.
+    pub fn new(kernel: &Kernel, machine: &Machine, duration_ns: u64, seed: u64) -> Settings {
+        Settings {
+            sched: kernel.config(machine.cpu_count()),
+            governor: kernel.governor,
+            duration_ns,
+            seed,
+            shuffle_ties: false,
+            explain: false,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every task ended, or one ended all of them.
+    Finished,
+    /// The time was up.
+    TimeUp,
+    /// Nothing can happen any more, though tasks live: each with what it waits for.
+    Stuck(Vec<String>),
+    /// More tasks were created than are simulated: this many are too many.
+    TooManyTasks(u64),
+}
+
+/// Time of one CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Running tasks or the kernel, ns.
+    pub busy_ns: u64,
+    /// Of that, in interrupts and softirqs, ns.
+    pub irq_ns: u64,
+    /// In each idle state, ns.
+    pub idle_ns: Vec<u64>,
+    /// Ticks.
+    pub ticks: u64,
+    /// Interrupts from other CPUs.
+    pub ipis: u64,
+}
+
+/// A task at the end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSummary {
+    /// Its name.
+    pub comm: String,
+    /// Run time, ns.
+    pub runtime_ns: u64,
+    /// How often it got a CPU.
+    pub switches: u64,
+    /// How often it moved.
+    pub migrations: u64,
+    /// The CPU it was last on.
+    pub cpu: CpuId,
+}
+
+/// What a run yields.
+#[derive(Debug)]
+pub struct Outcome<O> {
+    /// How it ended.
+    pub ending: Ending,
+    /// When, ns.
+    pub end_ns: u64,
+    /// Events of the trace schema, kept or not.
+    pub events: u64,
+    /// Operations of tasks that were carried out: most cause no event.
+    pub operations: u64,
+    /// Hash of all events.
+    pub digest: u64,
+    /// The workload's figures.
+    pub figures: Vec<Figure>,
+    /// Per CPU.
+    pub cpus: Vec<CpuTimes>,
+    /// Per task.
+    pub tasks: Vec<TaskSummary>,
+    /// Energy.
+    pub energy: Energy,
+    /// Explained decisions, the first [`DECISIONS_MAX`](crate::DECISIONS_MAX) of them.
+    pub decisions: Vec<Explained>,
+    /// Those after them.
+    pub decisions_left_out: u64,
+    /// The tasks as events name them.
+    pub task_names: Vec<Task>,
+    /// Names that events refer to.
+    pub strings: Strings,
+    /// What took the events.
+    pub observer: O,
+}

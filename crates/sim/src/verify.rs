@@ -1,0 +1,63 @@
+//! What must hold between any two events, as a check that tests run.
+
+use crate::engine::Engine;
+use crate::observe::Observer;
+use crate::platform::Doing;
+use crate::queue::NEVER;
+use schedlab_machine::CpuId;
+use std::cmp::Reverse;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Checks what must hold between any two events: what [`Scheduler::verify`] checks, and that
+    /// no CPU sleeps or computes on while work waits for it that nothing will tell it of.
+    ///
+    /// # Errors
+    /// The first thing that does not hold, in one line.
+    pub fn verify(&self) -> Result<(), String> {
+        self.sched.verify()?;
+        for cpu in self.platform.machine.cpu_ids() {
+            self.verify_cpu(cpu)?;
+        }
+        Ok(())
+    }
+
+    fn verify_cpu(&self, id: CpuId) -> Result<(), String> {
+        let cpu = &self.platform.cpus[id.index()];
+        let wrong = |what: &str| Err(format!("CPU {}: {what}", id.0));
+        let told = cpu.ipi_ns != NEVER;
+        // A sleep may be so long that its timer never fires.
+        let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        if self.platform.queue.time_ns(id.index()) == NEVER
+            && (told || cpu.tick_ns != NEVER || cpu.done_ns != NEVER || timer_ns != NEVER)
+        {
+            return wrong("it has events, but is not queued");
+        }
+        match cpu.doing {
+            Doing::Idle { .. } if told => Ok(()),
+            Doing::Idle { .. } => {
+                let state = &self.sched.cpus()[id.index()];
+                if self.sched.current(id).is_some() {
+                    return wrong("it sleeps, but a task runs on it");
+                }
+                if state.nr_running > 0 || state.ttwu_pending || self.sched.need_resched(id) {
+                    return wrong("it sleeps although tasks wait on it");
+                }
+                Ok(())
+            }
+            Doing::Computing { .. } => {
+                if self.sched.current(id).is_none() {
+                    return wrong("it computes for no task");
+                }
+                if cpu.done_ns == NEVER {
+                    return wrong("its computation never ends");
+                }
+                if self.sched.need_resched(id) && !told {
+                    return wrong("it should schedule, but nothing tells it");
+                }
+                Ok(())
+            }
+            Doing::Kernel if cpu.done_ns == NEVER => wrong("it never leaves the kernel"),
+            Doing::Kernel => Ok(()),
+        }
+    }
+}

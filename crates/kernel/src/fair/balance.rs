@@ -497,21 +497,17 @@ impl<'a> Balance<'a> {
         let dst_capacity = self.state(self.dst_cpu).capacity;
         let mut busiest = None;
         let (mut most, mut most_capacity) = (0_u64, 1_u64);
-        let mut next = group.span.first();
-        while let Some(cpu) = next {
-            next = group.span.next(CpuId(cpu.0 + 1));
+        let asymmetric = self.asymmetric();
+        for cpu in (group.span & *self.candidates).iter() {
             let state = self.state(cpu);
             let nr_running = state.h_nr_queued;
-            if nr_running == 0 || !self.candidates.contains(cpu) {
+            if nr_running == 0 {
                 continue;
             }
             if kind_of_queue(state) > source_kind {
                 continue;
             }
-            if self.asymmetric()
-                && !capacity_greater(dst_capacity, state.capacity)
-                && nr_running == 1
-            {
+            if asymmetric && !capacity_greater(dst_capacity, state.capacity) && nr_running == 1 {
                 continue;
             }
             if nr_running == 1

@@ -170,18 +170,6 @@ class Chromium:
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
 
-    def wheel_until(self, condition: str, x: float, y: float, delta_y: float) -> None:
-        """Turn the wheel until a condition holds.
-
-        On a busy machine the compositor may deliver a wheel event where the page stood before
-        its last scroll, which the page rightly takes for scrolling; a person turns again.
-        """
-        end = time.monotonic() + PATIENCE_S
-        while not self.evaluate(condition):
-            assert time.monotonic() < end, f"never true: {condition}"
-            self.mouse("mouseWheel", x, y, deltaX=0, deltaY=delta_y)
-            time.sleep(0.5)
-
     def press(self, key: str) -> None:
         """Press and release a key."""
         named = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}

@@ -114,6 +114,24 @@ def test_a_hostile_task_name_is_only_text(browser: Chromium, folder: Path) -> No
     assert browser.complaints() == []
 
 
+def test_the_wheel_zooms_about_the_pointer_and_a_drag_moves(browser: Chromium, small: Path) -> None:
+    opened(browser, small)
+    x, y = point_in_row(browser, 0.5)
+    browser.mouse("mouseWheel", x, y, deltaX=0, deltaY=-120)
+    browser.wait_for("document.getElementById('timeline').dataset.fromNs > 0")
+    zoomed = timeline(browser)
+    begin, end = int(zoomed["fromNs"]), int(zoomed["toNs"])
+    assert end - begin < 6_000_000
+    assert (begin + end) / 2 == pytest.approx(3_000_000, rel=0.02)
+    browser.mouse("mousePressed", x, y, button="left", clickCount=1)
+    browser.mouse("mouseMoved", x - 100, y, button="left", buttons=1)
+    browser.mouse("mouseReleased", x - 100, y, button="left", clickCount=1)
+    browser.wait_for(f"document.getElementById('timeline').dataset.fromNs > {begin}")
+    assert int(timeline(browser)["toNs"]) - int(timeline(browser)["fromNs"]) == pytest.approx(
+        end - begin, abs=2
+    )
+
+
 def test_a_click_selects_a_task_and_keys_step_through_its_runs(
     browser: Chromium, small: Path
 ) -> None:

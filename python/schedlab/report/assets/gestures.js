@@ -13,7 +13,7 @@ class Gestures {
     this.element = element;
     this.on = on;
     this.pointers = new Map();
-    this.wheelElsewhere = 0;
+    this.wheelElsewhere = -Infinity;
     window.addEventListener("wheel", (event) => this.outside(event), { passive: true });
     element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     element.addEventListener("pointerdown", (event) => this.down(event));

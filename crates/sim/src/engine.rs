@@ -5,7 +5,8 @@
 use crate::decisions::Decisions;
 use crate::energy::{EnergyMeter, deepest};
 use crate::figures::Figures;
-use crate::interpret::{Progress, Step};
+use crate::interpret::Step;
+use crate::lifecycle::Progress;
 use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};

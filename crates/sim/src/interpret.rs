@@ -3,63 +3,11 @@
 use crate::engine::Engine;
 use crate::objects::Object;
 use crate::observe::Observer;
-use crate::platform::{FULL_SPEED, Timer, pid};
-use crate::queue::NEVER;
-use crate::random::Pcg;
+use crate::platform::FULL_SPEED;
 use schedlab_kernel::fair::TaskId;
-use schedlab_kernel::fair::entity::FairPolicy;
-use schedlab_kernel::sched::{NewTask, WakeFlags};
+use schedlab_kernel::sched::WakeFlags;
 use schedlab_machine::CpuId;
-use schedlab_trace::{EventKind, Task};
-use schedlab_workload::program::{
-    Access, MetricId, ObjectId, ObjectKind, Op, Policy, ProgramId, SLOTS, Slot, Which,
-};
-use std::cmp::Reverse;
-
-/// `timer_slack_ns` of a normal task: a sleep may end this much late, so that interrupts can be
-/// shared.
-const TIMER_SLACK_NS: u64 = 50_000;
-
-/// A stream through memory is counted at least this often of its own time, ns.
-const STREAM_PART_NS: u64 = 1_000_000_000;
-
-/// Where a task is in its program.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Its program.
-    pub program: ProgramId,
-    /// The operation it is at.
-    pub at: u32,
-    /// How far within the operation: 0 before its first sleep.
-    pub stage: u32,
-    /// What was done of an operation that is done in parts: bytes of a message, passes through a
-    /// block.
-    pub moved: u64,
-    /// Work left of the present computation.
-    pub work_left: u64,
-    /// That work is wall time.
-    pub wall: bool,
-    /// It is in a computation.
-    pub computing: bool,
-    /// Slots.
-    pub slots: [u64; SLOTS],
-    /// Its computation is over at this time, however much of it it had the CPU.
-    pub spins_until_ns: Option<u64>,
-    /// It goes through this block of memory.
-    pub stream: Option<ObjectId>,
-    /// Its generator.
-    pub random: Pcg,
-    /// Its place among the tasks of its program.
-    pub own_index: u32,
-    /// Who created it.
-    pub parent: Option<TaskId>,
-    /// How many of those that it created live.
-    pub children: u32,
-    /// What it sleeps for, for messages.
-    pub waits_for: Option<ObjectId>,
-    /// When the server that served it began, if that happened since it posted itself.
-    pub served_ns: Option<u64>,
-}
+use schedlab_workload::program::{Access, MetricId, ObjectId, Op, SLOTS, Which};
 
 /// What an operation led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,76 +327,7 @@ impl<O: Observer> Engine<'_, O> {
         self.platform.clock_ns = now_ps.div_ceil(1000);
     }
 
-    /// Goes through a block. What is long is done, and counted, in parts.
-    fn stream(
-        &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        block: Which,
-        (passes, amount): (u64, u64),
-        metric: MetricId,
-    ) -> Step {
-        let now_ns = self.platform.clock_ns;
-        let object = match self.progress[task.index()].stream.take() {
-            Some(object) => object,
-            None => self.choose(task, block, cpu),
-        };
-        let mut done = self.progress[task.index()].moved;
-        let mut part = self.stream_part(object, passes - done);
-        if self.progress[task.index()].stage > 0 {
-            done += part.0;
-            self.figures.count(metric, part.0.saturating_mul(amount), now_ns);
-            part = self.stream_part(object, passes - done);
-        } else {
-            self.figures.count(metric, 0, now_ns);
-        }
-        let progress = &mut self.progress[task.index()];
-        if done == passes {
-            progress.moved = 0;
-            return Step::Done;
-        }
-        progress.moved = done;
-        progress.stream = Some(object);
-        self.compute(task, part.1, false)
-    }
-
-    /// How many of these passes are done in one go, and what they take while nothing slows them
-    /// down, ns.
-    fn stream_part(&self, block: ObjectId, passes: u64) -> (u64, u64) {
-        let pass_ps = match self.workload.objects[block.0 as usize] {
-            ObjectKind::Block(block) => block.pass_ps.max(1),
-            _ => 1,
-        };
-        let part = passes.min((STREAM_PART_NS * 1000 / pass_ps).max(1));
-        let work_ns = u128::from(pass_ps) * u128::from(part) / 1000;
-        (part, work_ns.clamp(1, u128::from(u64::MAX / FULL_SPEED)) as u64)
-    }
-
-    /// Counts the passes of those whom the end of the run cuts short.
-    pub(crate) fn count_streams(&mut self, end_ns: u64) {
-        for cpu in self.platform.machine.cpu_ids() {
-            self.platform.progress(cpu.index(), end_ns);
-            self.pause(cpu);
-        }
-        for index in 0..self.progress.len() {
-            let progress = &self.progress[index];
-            let (Some(object), true) = (progress.stream, progress.computing) else { continue };
-            let program = &self.workload.programs[progress.program.0 as usize];
-            let Some(&Op::Stream { passes, metric, amount, .. }) =
-                program.ops.get(progress.at as usize)
-            else {
-                continue;
-            };
-            let (part, work_ns) = self.stream_part(object, passes - progress.moved);
-            let work = u128::from(work_ns) * u128::from(FULL_SPEED);
-            let done = work.saturating_sub(u128::from(progress.work_left));
-            // A pass that is not complete counts, too, as far as it went.
-            let counted = u128::from(part) * u128::from(amount) * done / work;
-            self.figures.count(metric, u64::try_from(counted).unwrap_or(u64::MAX), end_ns);
-        }
-    }
-
-    fn compute(&mut self, task: TaskId, work_ns: u64, wall: bool) -> Step {
+    pub(crate) fn compute(&mut self, task: TaskId, work_ns: u64, wall: bool) -> Step {
         if work_ns == 0 {
             return Step::Done;
         }
@@ -480,125 +359,7 @@ impl<O: Observer> Engine<'_, O> {
         self.sleep(cpu)
     }
 
-    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft_ns: u64) -> Step {
-        let progress = &mut self.progress[task.index()];
-        progress.stage = 1;
-        progress.waits_for = None;
-        let timer =
-            Timer { hard_ns: soft_ns.saturating_add(TIMER_SLACK_NS), soft_ns, task: task.0 };
-        self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
-        self.timers_armed += 1;
-        self.platform.clock_ns += self.platform.machine.path_costs().timer_program_ns;
-        self.sleep(cpu)
-    }
-
-    fn periodic(
-        &mut self,
-        cpu: CpuId,
-        task: TaskId,
-        slot: Slot,
-        period_ns: u64,
-        restarts: bool,
-    ) -> Step {
-        if self.progress[task.index()].stage > 0 {
-            return Step::Done;
-        }
-        let slot = usize::from(slot.0) % SLOTS;
-        let last_ns = self.progress[task.index()].slots[slot];
-        let (next_ns, sleeps) = self.next_expiry(last_ns, period_ns, restarts);
-        self.progress[task.index()].slots[slot] = next_ns;
-        if sleeps { self.sleep_until(cpu, task, next_ns) } else { Step::Done }
-    }
-
-    /// The expiry of a periodic timer after that at `last_ns` (0: never used), and whether it is
-    /// yet to come.
-    fn next_expiry(&mut self, last_ns: u64, period_ns: u64, restarts: bool) -> (u64, bool) {
-        let now_ns = self.platform.clock_ns;
-        self.system_call();
-        let from_ns = if last_ns == 0 { now_ns } else { last_ns };
-        let next_ns = from_ns.saturating_add(period_ns);
-        let late = next_ns <= now_ns;
-        (if late && restarts { now_ns } else { next_ns }, !late)
-    }
-
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, flags: WakeFlags) {
         self.sched.wake(task, cpu, flags, &mut self.platform);
-    }
-
-    fn fork(&mut self, cpu: CpuId, parent: TaskId, program: ProgramId) {
-        let child = self.create(program, Some(parent), cpu);
-        self.progress[parent.index()].children += 1;
-        let name = |task: TaskId| Task { pid: pid(task), comm: self.platform.comms[task.index()] };
-        let kind = EventKind::Fork { parent: name(parent), child: name(child) };
-        self.platform.emit(cpu, kind);
-        self.sched.wake_new(child, cpu, &mut self.platform);
-    }
-
-    /// Creates a task of a program; it runs once it is woken.
-    pub(crate) fn create(
-        &mut self,
-        program: ProgramId,
-        parent: Option<TaskId>,
-        cpu: CpuId,
-    ) -> TaskId {
-        let attributes = &self.workload.programs[program.0 as usize].attributes;
-        let new = NewTask {
-            nice: attributes.nice,
-            policy: match attributes.policy {
-                Policy::Normal => FairPolicy::Normal,
-                Policy::Batch => FairPolicy::Batch,
-                Policy::Idle => FairPolicy::Idle,
-            },
-            slice_ns: attributes.slice_ns,
-            affinity: attributes.affinity.map_or_else(Default::default, |allowed| {
-                self.sched.affinity(allowed & *self.platform.machine.cpus())
-            }),
-            per_cpu_kthread: false,
-        };
-        let task = self.sched.create(new, cpu);
-        let own_index = &mut self.instances[program.0 as usize];
-        self.progress.push(Progress {
-            program,
-            at: 0,
-            stage: 0,
-            moved: 0,
-            work_left: 0,
-            wall: false,
-            computing: false,
-            spins_until_ns: None,
-            stream: None,
-            slots: [0; SLOTS],
-            random: Pcg::new(self.seed, u64::from(task.0)),
-            own_index: *own_index,
-            parent,
-            children: 0,
-            waits_for: None,
-            served_ns: None,
-        });
-        *own_index += 1;
-        self.platform.comms.push(self.program_names[program.0 as usize]);
-        self.platform.prios.push(120 + attributes.nice);
-        self.platform.touched.push((self.platform.clock_ns, cpu));
-        self.live += 1;
-        task
-    }
-
-    fn exit(&mut self, cpu: CpuId, task: TaskId) -> Step {
-        let name = Task { pid: pid(task), comm: self.platform.comms[task.index()] };
-        self.platform.emit(cpu, EventKind::Exit { task: name });
-        self.live -= 1;
-        if let Some(parent) = self.progress[task.index()].parent {
-            let progress = &mut self.progress[parent.index()];
-            progress.children -= 1;
-            let program = &self.workload.programs[progress.program.0 as usize];
-            let joins = progress.stage > 0
-                && matches!(program.ops.get(progress.at as usize), Some(Op::Join));
-            if progress.children == 0 && joins {
-                self.wake(cpu, parent, WakeFlags::TASK);
-            }
-        }
-        self.sched.exit(cpu, &mut self.platform);
-        debug_assert_ne!(self.platform.clock_ns, NEVER);
-        Step::GivesUp
     }
 }

@@ -1,0 +1,131 @@
+//! How tasks come into being and end.
+
+use crate::engine::Engine;
+use crate::interpret::Step;
+use crate::observe::Observer;
+use crate::platform::pid;
+use crate::queue::NEVER;
+use crate::random::Pcg;
+use schedlab_kernel::fair::TaskId;
+use schedlab_kernel::fair::entity::FairPolicy;
+use schedlab_kernel::sched::{NewTask, WakeFlags};
+use schedlab_machine::CpuId;
+use schedlab_trace::{EventKind, Task};
+use schedlab_workload::program::{ObjectId, Op, Policy, ProgramId, SLOTS};
+
+/// Where a task is in its program.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Its program.
+    pub program: ProgramId,
+    /// The operation it is at.
+    pub at: u32,
+    /// How far within the operation: 0 before its first sleep.
+    pub stage: u32,
+    /// What was done of an operation that is done in parts: bytes of a message, passes through a
+    /// block.
+    pub moved: u64,
+    /// Work left of the present computation.
+    pub work_left: u64,
+    /// That work is wall time.
+    pub wall: bool,
+    /// It is in a computation.
+    pub computing: bool,
+    /// Slots.
+    pub slots: [u64; SLOTS],
+    /// Its computation is over at this time, however much of it it had the CPU.
+    pub spins_until_ns: Option<u64>,
+    /// It goes through this block of memory.
+    pub stream: Option<ObjectId>,
+    /// Its generator.
+    pub random: Pcg,
+    /// Its place among the tasks of its program.
+    pub own_index: u32,
+    /// Who created it.
+    pub parent: Option<TaskId>,
+    /// How many of those that it created live.
+    pub children: u32,
+    /// What it sleeps for, for messages.
+    pub waits_for: Option<ObjectId>,
+    /// When the server that served it began, if that happened since it posted itself.
+    pub served_ns: Option<u64>,
+}
+
+impl<O: Observer> Engine<'_, O> {
+    pub(crate) fn fork(&mut self, cpu: CpuId, parent: TaskId, program: ProgramId) {
+        let child = self.create(program, Some(parent), cpu);
+        self.progress[parent.index()].children += 1;
+        let name = |task: TaskId| Task { pid: pid(task), comm: self.platform.comms[task.index()] };
+        let kind = EventKind::Fork { parent: name(parent), child: name(child) };
+        self.platform.emit(cpu, kind);
+        self.sched.wake_new(child, cpu, &mut self.platform);
+    }
+
+    /// Creates a task of a program; it runs once it is woken.
+    pub(crate) fn create(
+        &mut self,
+        program: ProgramId,
+        parent: Option<TaskId>,
+        cpu: CpuId,
+    ) -> TaskId {
+        let attributes = &self.workload.programs[program.0 as usize].attributes;
+        let new = NewTask {
+            nice: attributes.nice,
+            policy: match attributes.policy {
+                Policy::Normal => FairPolicy::Normal,
+                Policy::Batch => FairPolicy::Batch,
+                Policy::Idle => FairPolicy::Idle,
+            },
+            slice_ns: attributes.slice_ns,
+            affinity: attributes.affinity.map_or_else(Default::default, |allowed| {
+                self.sched.affinity(allowed & *self.platform.machine.cpus())
+            }),
+            per_cpu_kthread: false,
+        };
+        let task = self.sched.create(new, cpu);
+        let own_index = &mut self.instances[program.0 as usize];
+        self.progress.push(Progress {
+            program,
+            at: 0,
+            stage: 0,
+            moved: 0,
+            work_left: 0,
+            wall: false,
+            computing: false,
+            spins_until_ns: None,
+            stream: None,
+            slots: [0; SLOTS],
+            random: Pcg::new(self.seed, u64::from(task.0)),
+            own_index: *own_index,
+            parent,
+            children: 0,
+            waits_for: None,
+            served_ns: None,
+        });
+        *own_index += 1;
+        self.platform.comms.push(self.program_names[program.0 as usize]);
+        self.platform.prios.push(120 + attributes.nice);
+        self.platform.touched.push((self.platform.clock_ns, cpu));
+        self.live += 1;
+        task
+    }
+
+    pub(crate) fn exit(&mut self, cpu: CpuId, task: TaskId) -> Step {
+        let name = Task { pid: pid(task), comm: self.platform.comms[task.index()] };
+        self.platform.emit(cpu, EventKind::Exit { task: name });
+        self.live -= 1;
+        if let Some(parent) = self.progress[task.index()].parent {
+            let progress = &mut self.progress[parent.index()];
+            progress.children -= 1;
+            let program = &self.workload.programs[progress.program.0 as usize];
+            let joins = progress.stage > 0
+                && matches!(program.ops.get(progress.at as usize), Some(Op::Join));
+            if progress.children == 0 && joins {
+                self.wake(cpu, parent, WakeFlags::TASK);
+            }
+        }
+        self.sched.exit(cpu, &mut self.platform);
+        debug_assert_ne!(self.platform.clock_ns, NEVER);
+        Step::GivesUp
+    }
+}

@@ -1,0 +1,62 @@
+//! Tasks that sleep until a time.
+
+use crate::engine::Engine;
+use crate::interpret::Step;
+use crate::observe::Observer;
+use crate::platform::Timer;
+use schedlab_kernel::fair::TaskId;
+use schedlab_machine::CpuId;
+use schedlab_workload::program::{SLOTS, Slot};
+use std::cmp::Reverse;
+
+/// `timer_slack_ns` of a normal task: a sleep may end this much late, so that interrupts can be
+/// shared.
+const TIMER_SLACK_NS: u64 = 50_000;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(crate) fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft_ns: u64) -> Step {
+        let progress = &mut self.progress[task.index()];
+        progress.stage = 1;
+        progress.waits_for = None;
+        let timer =
+            Timer { hard_ns: soft_ns.saturating_add(TIMER_SLACK_NS), soft_ns, task: task.0 };
+        self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
+        self.timers_armed += 1;
+        self.platform.clock_ns += self.platform.machine.path_costs().timer_program_ns;
+        self.sleep(cpu)
+    }
+
+    pub(crate) fn periodic(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        slot: Slot,
+        period_ns: u64,
+        restarts: bool,
+    ) -> Step {
+        if self.progress[task.index()].stage > 0 {
+            return Step::Done;
+        }
+        let slot = usize::from(slot.0) % SLOTS;
+        let last_ns = self.progress[task.index()].slots[slot];
+        let (next_ns, sleeps) = self.next_expiry(last_ns, period_ns, restarts);
+        self.progress[task.index()].slots[slot] = next_ns;
+        if sleeps { self.sleep_until(cpu, task, next_ns) } else { Step::Done }
+    }
+
+    /// The expiry of a periodic timer after that at `last_ns` (0: never used), and whether it is
+    /// yet to come.
+    pub(crate) fn next_expiry(
+        &mut self,
+        last_ns: u64,
+        period_ns: u64,
+        restarts: bool,
+    ) -> (u64, bool) {
+        let now_ns = self.platform.clock_ns;
+        self.system_call();
+        let from_ns = if last_ns == 0 { now_ns } else { last_ns };
+        let next_ns = from_ns.saturating_add(period_ns);
+        let late = next_ns <= now_ns;
+        (if late && restarts { now_ns } else { next_ns }, !late)
+    }
+}

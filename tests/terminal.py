@@ -1,0 +1,41 @@
+"""A command whose error output is a terminal, to be interrupted from the keyboard."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def interrupt(
+    command: Sequence[Any], shown: bytes, ready: Callable[[int], bool] = lambda _pid: True
+) -> tuple[subprocess.Popen[bytes], bytes, bytes]:
+    """Interrupt a command once its terminal shows ``shown`` and its process is ``ready``.
+
+    Gives the process, what it wrote to its standard output, and all that the terminal showed.
+    """
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=slave, start_new_session=True
+    ) as process:
+        os.close(slave)
+        seen = b""
+        while shown not in seen:
+            seen += os.read(master, 4096)
+        while not ready(process.pid):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        written, _ = process.communicate(timeout=60)
+    try:
+        while chunk := os.read(master, 4096):
+            seen += chunk
+    except OSError:
+        pass  # the other side is closed
+    os.close(master)
+    return process, written, seen

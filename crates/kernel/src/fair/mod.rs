@@ -7,7 +7,6 @@ pub mod cfs;
 pub mod eevdf;
 pub mod entity;
 pub mod group;
-mod imbalance;
 pub mod nohz;
 pub mod queue;
 pub mod slow_path;

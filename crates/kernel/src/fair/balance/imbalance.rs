@@ -1,18 +1,81 @@
-//! How much to move to restore balance (`calculate_imbalance()`, `kernel/sched/fair.c` of Linux
-//! 6.12.117).
+//! Whether a domain is out of balance, and how much to move to restore it
+//! (`sched_balance_find_src_group()`, `calculate_imbalance()`).
 
-use super::balance::{BalanceRules, CpuIdle, DomainStats, Imbalance, Migration, NumaImbalance};
-use super::group::GroupType;
-use super::slow_path::adjust_numa_imbalance;
-use super::topology::{Domain, DomainFlags};
+use super::{
+    Balance, BalanceRules, CpuIdle, DomainStats, Imbalance, Migration, NumaImbalance, Weighed,
+};
+use crate::fair::group::{GroupStats, GroupType};
+use crate::fair::slow_path::adjust_numa_imbalance;
+use crate::fair::topology::{Domain, DomainFlags};
+
+impl<'a> Balance<'a> {
+    /// What to move from the busiest group, or `None` if the domain is balanced well enough
+    /// (`sched_balance_find_src_group()`). The migration type of a balance that comes to nothing is
+    /// in the error.
+    pub fn imbalance(&self, stats: &mut DomainStats<'a>) -> Result<Imbalance, Migration> {
+        let (Some((_, busiest)), Some((_, local))) = (stats.busiest, stats.local) else {
+            return Err(Migration::default());
+        };
+        let forced = matches!(
+            busiest.group_type,
+            GroupType::MisfitTask | GroupType::AsymPacking | GroupType::Imbalanced
+        );
+        if !forced && self.is_balanced(stats, &busiest, &local) {
+            return Err(Migration::default());
+        }
+        let found = calculate_imbalance(self.idle, self.domain(), self.rules, stats);
+        if found.amount != 0 { Ok(found) } else { Err(found.migration) }
+    }
+
+    fn is_balanced(
+        &self,
+        stats: &mut DomainStats<'a>,
+        busiest: &GroupStats,
+        local: &GroupStats,
+    ) -> bool {
+        if local.group_type > busiest.group_type {
+            return true;
+        }
+        if local.group_type == GroupType::Overloaded {
+            if local.avg_load >= busiest.avg_load {
+                return true;
+            }
+            stats.avg_load = stats.total_load * 1024 / stats.total_capacity.max(1);
+            let pct = u64::from(self.domain().imbalance_pct);
+            if local.avg_load >= stats.avg_load || 100 * busiest.avg_load <= pct * local.avg_load {
+                return true;
+            }
+        }
+        if stats.prefer_sibling
+            && local.group_type == GroupType::HasSpare
+            && sibling_imbalance(self.idle, self.rules, stats) > 1
+        {
+            return false;
+        }
+        if busiest.group_type == GroupType::Overloaded {
+            return false;
+        }
+        // A busy CPU leaves it to an idle one.
+        if !self.idle.is_idle() {
+            return true;
+        }
+        let threads = |weighed: Option<Weighed<'_>>| {
+            weighed.is_some_and(|(group, _)| group.flags.has(DomainFlags::SHARE_CPUCAPACITY))
+        };
+        if busiest.group_type == GroupType::SmtBalance
+            && threads(stats.local) != threads(stats.busiest)
+        {
+            return false;
+        }
+        // One idle CPU more or less would only move the imbalance elsewhere.
+        (busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus.wrapping_add(1))
+            || busiest.sum_h_nr_running == 1
+    }
+}
 
 /// By how many tasks a sibling group is ahead, per core where the numbers of cores differ
 /// (`sibling_imbalance()`).
-pub(super) fn sibling_imbalance(
-    idle: CpuIdle,
-    rules: BalanceRules,
-    stats: &DomainStats<'_>,
-) -> i64 {
+fn sibling_imbalance(idle: CpuIdle, rules: BalanceRules, stats: &DomainStats<'_>) -> i64 {
     let (Some((busiest_group, busiest)), Some((local_group, local))) = (stats.busiest, stats.local)
     else {
         return 0;
@@ -41,7 +104,7 @@ pub(super) fn sibling_imbalance(
 }
 
 /// What to move from the busiest group; nothing if the amount is 0.
-pub(super) fn calculate_imbalance(
+fn calculate_imbalance(
     idle: CpuIdle,
     domain: &Domain,
     rules: BalanceRules,

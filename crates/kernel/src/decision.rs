@@ -60,29 +60,47 @@ pub enum Decision {
         /// The chosen CPU.
         cpu: CpuId,
     },
+    /// Placement of a real-time task that wakes or is new.
+    RealTime {
+        /// The task.
+        task: TaskId,
+        /// Where it was.
+        prev_cpu: CpuId,
+        /// It would have to wait there.
+        waits: bool,
+        /// The CPU that runs the least urgent task, if it was looked for and is below the task.
+        lowest: Option<CpuId>,
+        /// The chosen CPU.
+        cpu: CpuId,
+    },
 }
 
 impl Decision {
     /// The task that was placed.
     pub fn task(&self) -> TaskId {
         match *self {
-            Decision::Slow { task, .. } | Decision::Wake { task, .. } => task,
+            Decision::Slow { task, .. }
+            | Decision::Wake { task, .. }
+            | Decision::RealTime { task, .. } => task,
         }
     }
 
     /// Where it was placed.
     pub fn cpu(&self) -> CpuId {
         match *self {
-            Decision::Slow { cpu, .. } | Decision::Wake { cpu, .. } => cpu,
+            Decision::Slow { cpu, .. }
+            | Decision::Wake { cpu, .. }
+            | Decision::RealTime { cpu, .. } => cpu,
         }
     }
 
-    /// `fork`, `exec` or `wake`.
+    /// `fork`, `exec` or `wake`; `real-time` for a real-time task that wakes or is new.
     pub fn occasion(&self) -> &'static str {
         match self {
             Decision::Slow { occasion: Occasion::Fork, .. } => "fork",
             Decision::Slow { occasion: Occasion::Exec, .. } => "exec",
             Decision::Wake { .. } => "wake",
+            Decision::RealTime { .. } => "real-time",
         }
     }
 
@@ -90,6 +108,12 @@ impl Decision {
     pub fn reason(&self) -> String {
         match self {
             Decision::Wake { rule, .. } => rule.to_string(),
+            Decision::RealTime { waits: false, .. } => "nothing to wait for there".to_owned(),
+            Decision::RealTime { lowest: None, .. } => "no CPU runs less urgent tasks".to_owned(),
+            Decision::RealTime { prev_cpu, cpu, .. } if prev_cpu == cpu => {
+                "the CPU of lowest priority is no better".to_owned()
+            }
+            Decision::RealTime { .. } => "the CPU of lowest priority".to_owned(),
             Decision::Slow { choices, .. } => {
                 let left = choices.iter().rev().find(|choice| choice.chosen.is_some());
                 left.or(choices.last()).map_or_else(
@@ -224,6 +248,11 @@ impl fmt::Display for Decision {
                     }
                 }
                 Ok(())
+            }
+            Decision::RealTime { task, prev_cpu, cpu, .. } => {
+                let (task, prev) = (task.0, prev_cpu.0);
+                write!(f, "real-time task {task}, was on CPU {prev}: CPU {}, ", cpu.0)?;
+                f.write_str(&self.reason())
             }
             Decision::Wake { task, prev_cpu, waker_cpu, affine, candidates, rule, cpu } => {
                 write!(

@@ -3,9 +3,11 @@
 //! says, so the same code runs under a simulator, a replayed trace and a parity test.
 
 pub mod cpuidle;
+pub mod deadline;
 mod decision;
 pub mod fair;
 pub mod hardware;
 pub mod pelt;
 pub mod preset;
+pub mod rt;
 pub mod sched;

@@ -16,6 +16,7 @@ use crate::fair::queue::FairRules;
 use crate::fair::slow_path::SlowPathRules;
 use crate::fair::wake::{IdleSearch, RecentUsed, WakeRules};
 use crate::fair::{cfs, eevdf};
+use crate::rt::RtRules;
 use crate::sched::{SchedConfig, TtwuQueue};
 use serde::Deserialize;
 use std::ops::Range;
@@ -38,7 +39,6 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ),
     ("autogroup", "autogroups are not modelled: every task is in the root group"),
     ("cfs_bandwidth", "bandwidth limits (CONFIG_CFS_BANDWIDTH) are not modelled"),
-    ("rt", "real-time tasks are not modelled in this scheduler"),
     ("deadline", "deadline tasks are not modelled"),
     ("uclamp", "utilisation clamps (CONFIG_UCLAMP_TASK) are not modelled in simulation"),
     ("numa_balancing", "automatic NUMA balancing (CONFIG_NUMA_BALANCING) is not modelled"),
@@ -93,6 +93,8 @@ pub struct Kernel {
     pub ttwu_queue: TtwuQueue,
     /// Load balancing.
     pub balance: BalanceRules,
+    /// Real-time tasks.
+    pub rt: RtRules,
     /// How domains are built.
     pub domains: DomainRules,
     /// The idle governor, unless a scenario chooses another.
@@ -110,6 +112,7 @@ struct File {
     placement: SlowPathRules,
     wake: Wake,
     balance: BalanceRules,
+    rt: RtRules,
     domains: Spanned<DomainRules>,
     cpuidle: Cpuidle,
 }
@@ -198,6 +201,7 @@ impl Kernel {
             slow_path: self.placement,
             wake: self.wake,
             balance: self.balance,
+            rt: self.rt,
             hz: self.hz,
             ttwu_queue: self.ttwu_queue,
         };
@@ -243,6 +247,8 @@ impl Kernel {
             ("balance.detach", kebab(&balance.detach)),
             ("balance.newidle_needs_idle_time", balance.newidle_needs_idle_time.to_string()),
             ("balance.newidle_random", balance.newidle_random.to_string()),
+            ("rt.pull", kebab(&self.rt.pull)),
+            ("rt.choice", kebab(&self.rt.choice)),
             ("domains.clusters", domains.clusters.to_string()),
             ("domains.imbalance_pct", domains.imbalance_pct.to_string()),
             ("domains.busy_factor", domains.busy_factor.to_string()),
@@ -337,6 +343,7 @@ fn check(file: File) -> Result<Kernel, Fault> {
         wake: WakeRules { search, clusters, idle_prev_is_target, recent_used },
         ttwu_queue,
         balance: file.balance,
+        rt: file.rt,
         domains,
         governor,
     })

@@ -82,7 +82,6 @@ fn what_is_not_modelled_is_refused_by_name() {
         ("numa_balancing", "automatic NUMA balancing"),
         ("eas", "energy-aware placement"),
         ("deadline", "deadline tasks"),
-        ("rt", "real-time tasks"),
         ("sched_ext", "sched_ext"),
     ] {
         let message = refusal(&format!("{key} = false\n{}", text("v6.12")));

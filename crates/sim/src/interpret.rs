@@ -348,7 +348,20 @@ impl<O: Observer> Engine<'_, O> {
         let progress = &mut self.progress[task.index()];
         progress.stage = 1;
         progress.waits_for = Some(object);
-        match self.object(object) {
+        let rt = self.platform.is_rt(task);
+        match &mut self.objects[object.0 as usize] {
+            Object::Queue { waiters }
+            | Object::Mutex { waiters, .. }
+            | Object::Semaphore { waiters, .. }
+            | Object::Barrier { waiters, .. }
+                if rt =>
+            {
+                // A futex wakes real-time tasks first, the most urgent before others.
+                let prios = &self.platform.prios;
+                let prio = prios[task.index()];
+                let place = waiters.partition_point(|other| prios[other.index()] <= prio);
+                waiters.insert(place, task);
+            }
             Object::Queue { waiters }
             | Object::Mutex { waiters, .. }
             | Object::Semaphore { waiters, .. }

@@ -8,6 +8,7 @@ use crate::queue::NEVER;
 use crate::random::Pcg;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::entity::FairPolicy;
+use schedlab_kernel::rt::{RealTime, RtPolicy, RtPriority};
 use schedlab_kernel::sched::{NewTask, WakeFlags};
 use schedlab_machine::CpuId;
 use schedlab_trace::{EventKind, Task};
@@ -69,12 +70,20 @@ impl<O: Observer> Engine<'_, O> {
         cpu: CpuId,
     ) -> TaskId {
         let attributes = &self.workload.programs[program.0 as usize].attributes;
+        let real_time = |policy, priority| {
+            RtPriority::new(priority).map(|priority| RealTime { policy, priority })
+        };
         let new = NewTask {
             nice: attributes.nice,
             policy: match attributes.policy {
-                Policy::Normal => FairPolicy::Normal,
                 Policy::Batch => FairPolicy::Batch,
                 Policy::Idle => FairPolicy::Idle,
+                _ => FairPolicy::Normal,
+            },
+            real_time: match attributes.policy {
+                Policy::Fifo(priority) => real_time(RtPolicy::Fifo, priority),
+                Policy::RoundRobin(priority) => real_time(RtPolicy::RoundRobin, priority),
+                _ => None,
             },
             slice_ns: attributes.slice_ns,
             affinity: attributes.affinity.map_or_else(Default::default, |allowed| {
@@ -104,7 +113,8 @@ impl<O: Observer> Engine<'_, O> {
         });
         *own_index += 1;
         self.platform.comms.push(self.program_names[program.0 as usize]);
-        self.platform.prios.push(120 + attributes.nice);
+        let prio = |real_time: RealTime| i32::from(real_time.priority.prio());
+        self.platform.prios.push(new.real_time.map_or(120 + attributes.nice, prio));
         self.platform.touched.push((self.platform.clock_ns, cpu));
         self.live += 1;
         task

@@ -141,6 +141,9 @@ pub struct Platform<'a, O> {
 /// Priority of idle tasks in events.
 const IDLE_PRIO: i32 = 120;
 
+/// Real-time priorities are below this (`MAX_RT_PRIO`).
+pub const MAX_RT_PRIO: i32 = 100;
+
 /// Tasks are numbered from this pid on.
 pub const FIRST_PID: i32 = 1000;
 
@@ -163,6 +166,11 @@ impl<O: Observer> Platform<'_, O> {
 
     fn prio(&self, task: Option<TaskId>) -> i32 {
         task.map_or(IDLE_PRIO, |task| self.prios[task.index()])
+    }
+
+    /// True if the kernel's priority of a task is a real-time one.
+    pub fn is_rt(&self, task: TaskId) -> bool {
+        self.prios[task.index()] < MAX_RT_PRIO
     }
 
     fn name(&self, task: Option<TaskId>) -> Task {

@@ -18,8 +18,9 @@ impl<O: Observer> Engine<'_, O> {
         let progress = &mut self.progress[task.index()];
         progress.stage = 1;
         progress.waits_for = None;
-        let timer =
-            Timer { hard_ns: soft_ns.saturating_add(TIMER_SLACK_NS), soft_ns, task: task.0 };
+        // Real-time tasks are woken as exactly as can be.
+        let slack_ns = if self.platform.is_rt(task) { 0 } else { TIMER_SLACK_NS };
+        let timer = Timer { hard_ns: soft_ns.saturating_add(slack_ns), soft_ns, task: task.0 };
         self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
         self.timers_armed += 1;
         self.platform.clock_ns += self.platform.machine.path_costs().timer_program_ns;

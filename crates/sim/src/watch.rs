@@ -3,6 +3,7 @@
 use crate::energy::{Activity, deepest};
 use crate::engine::Engine;
 use crate::outcome::Outcome;
+use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::queue::FairQueue;
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Event, EventKind, Pid, TaskState};
@@ -20,11 +21,13 @@ pub fn run_watched(
     every: u32,
 ) -> Result<Outcome<Vec<Event>>, String> {
     let mut least = Vec::new();
+    let mut neglected = None;
     let ending = loop {
         let ending = engine.advance(duration_ns, every.max(1));
         let at = |what| format!("at {} ns: {what}", engine.now_ns());
         engine.verify().map_err(at)?;
         watch_virtual_time(&engine, &mut least).map_err(at)?;
+        watch_real_time(&engine, &mut neglected).map_err(at)?;
         if let Some(ending) = ending {
             break ending;
         }
@@ -51,6 +54,30 @@ fn watch_virtual_time<O: crate::Observer>(
             Some(least) => *least = now,
             None => least.push(now),
         }
+    }
+    Ok(())
+}
+
+/// How long a real-time task may wait while a CPU that it may use runs nothing as urgent, ns:
+/// interrupts and sleeping CPUs take their time, and a task that is enqueued just when its CPU
+/// is about to schedule is pushed only at the next occasion.
+const NEGLECT_MAX_NS: u64 = 20_000_000;
+
+/// Pushing and pulling bring urgent tasks to CPUs that run less urgent ones.
+fn watch_real_time<O: crate::Observer>(
+    engine: &Engine<'_, O>,
+    neglected: &mut Option<(TaskId, u64)>,
+) -> Result<(), String> {
+    let Some((task, cpu)) = engine.scheduler().neglected() else {
+        *neglected = None;
+        return Ok(());
+    };
+    let now_ns = engine.now_ns();
+    let since_ns = neglected.filter(|(other, _)| *other == task).map_or(now_ns, |(_, ns)| ns);
+    *neglected = Some((task, since_ns));
+    if now_ns.saturating_sub(since_ns) > NEGLECT_MAX_NS {
+        let (task, cpu) = (task.0, cpu.0);
+        return Err(format!("task {task} waits since {since_ns} ns, but CPU {cpu} would take it"));
     }
     Ok(())
 }

@@ -82,6 +82,9 @@ fn kernel(dice: &mut Dice) -> Kernel {
     if dice.chance(10) {
         text = text.replace("mode = \"full\"", "mode = \"none\"");
     }
+    if dice.chance(30) {
+        text = text.replace("pull = \"push-ipi\"", "pull = \"plain\"");
+    }
     if dice.chance(20) {
         text = text.replace("ttwu_queue = \"other-cache\"", "ttwu_queue = \"never\"");
     }
@@ -119,13 +122,25 @@ fn alone(dice: &mut Dice, code: &mut Code, lines: ObjectId) {
     }
 }
 
-fn attributes(dice: &mut Dice, build: &mut Builder, program: ProgramId, cpus: u32) {
+/// What the tasks of a program are like; so many percent of programs are real-time ones.
+fn attributes(
+    dice: &mut Dice,
+    build: &mut Builder,
+    program: ProgramId,
+    (cpus, real_time): (u32, u64),
+) {
     let attributes = build.attributes(program);
     if dice.chance(30) {
         attributes.nice = dice.within(0, 39) as i32 - 20;
     }
     attributes.policy =
         dice.pick(&[Policy::Normal, Policy::Normal, Policy::Normal, Policy::Batch, Policy::Idle]);
+    if dice.chance(real_time) {
+        // Few priorities, so that equals meet.
+        let priority = dice.pick(&[1, 2, 50, 99]);
+        let policies = [Policy::Fifo(priority), Policy::RoundRobin(priority)];
+        attributes.policy = dice.pick(&policies);
+    }
     if dice.chance(20) {
         attributes.slice_ns = Some(dice.within(100_000, 10_000_000));
     }
@@ -141,7 +156,7 @@ fn attributes(dice: &mut Dice, build: &mut Builder, program: ProgramId, cpus: u3
 const COUNT: Op = Op::Count { metric: MetricId(0), amount: 1 };
 
 /// Tasks that need one another, so made that they can always go on.
-fn team(dice: &mut Dice, build: &mut Builder, cpus: u32, lines: ObjectId) {
+fn team(dice: &mut Dice, build: &mut Builder, (cpus, real_time): (u32, u64), lines: ObjectId) {
     let members = dice.within(1, 2 * u64::from(cpus).min(8)) as u32;
     let rounds = dice.within(1, 60);
     let mut programs = Vec::new();
@@ -214,7 +229,7 @@ fn team(dice: &mut Dice, build: &mut Builder, cpus: u32, lines: ObjectId) {
                 });
             });
             programs.extend(vec![parent; members.min(4) as usize]);
-            attributes(dice, build, deep, cpus);
+            attributes(dice, build, deep, (cpus, real_time));
         }
         5 => {
             let count = dice.within(1, 3) as u32;
@@ -263,7 +278,7 @@ fn team(dice: &mut Dice, build: &mut Builder, cpus: u32, lines: ObjectId) {
     let crowd = dice.chance(20);
     for &program in &programs {
         if !known.contains(&program) {
-            attributes(dice, build, program, cpus);
+            attributes(dice, build, program, (cpus, real_time));
             known.push(program);
         }
         let birth_cpu = if crowd { 0 } else { dice.below(u64::from(cpus)) as u32 };
@@ -277,8 +292,9 @@ fn workload(dice: &mut Dice, cpus: u32) -> Workload {
     build.metric("count", "1", Better::Higher, MetricKind::Total);
     build.metric("time", "us", Better::Lower, MetricKind::Mean);
     let lines = build.objects(ObjectKind::Line, 4);
+    let real_time = dice.pick(&[0, 30, 100]);
     for _ in 0..dice.within(1, 4) {
-        team(dice, &mut build, cpus, lines);
+        team(dice, &mut build, (cpus, real_time), lines);
     }
     build.finish().unwrap_or_else(|error| panic!("{error}"))
 }

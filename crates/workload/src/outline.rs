@@ -1,7 +1,7 @@
 //! A workload in words: its tasks, and what each does, loop by loop.
 
 use crate::program::{
-    Access, Amount, Block, ObjectId, ObjectKind, Op, Pattern, Policy, Program, Which, Workload,
+    Access, Amount, Block, ObjectId, ObjectKind, Op, Pattern, Program, Which, Workload,
 };
 use serde_json::{Value, json};
 
@@ -31,11 +31,8 @@ impl Workload {
             json!({
                 "comm": program.comm,
                 "tasks": tasks,
-                "policy": match attributes.policy {
-                    Policy::Normal => "SCHED_OTHER",
-                    Policy::Batch => "SCHED_BATCH",
-                    Policy::Idle => "SCHED_IDLE",
-                },
+                "policy": attributes.policy.name(),
+                "priority": attributes.policy.priority(),
                 "nice": attributes.nice,
                 "slice_ns": attributes.slice_ns,
                 "cpus": attributes.affinity.map(|cpus| cpus.to_string()),

@@ -372,6 +372,38 @@ pub enum Policy {
     Batch,
     /// `SCHED_IDLE`.
     Idle,
+    /// `SCHED_FIFO` with a priority of 1, the lowest, to 99.
+    Fifo(u8),
+    /// `SCHED_RR` with a priority of 1, the lowest, to 99.
+    RoundRobin(u8),
+}
+
+impl Policy {
+    /// The kernel's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Normal => "SCHED_OTHER",
+            Policy::Batch => "SCHED_BATCH",
+            Policy::Idle => "SCHED_IDLE",
+            Policy::Fifo(_) => "SCHED_FIFO",
+            Policy::RoundRobin(_) => "SCHED_RR",
+        }
+    }
+
+    /// Of a real-time policy, the priority.
+    pub const fn priority(self) -> Option<u8> {
+        match self {
+            Policy::Fifo(priority) | Policy::RoundRobin(priority) => Some(priority),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())?;
+        self.priority().map_or(Ok(()), |priority| write!(f, " {priority}"))
+    }
 }
 
 /// What a task is like, beside its program.

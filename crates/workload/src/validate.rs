@@ -141,6 +141,12 @@ impl Workload {
                 let comm = &program.comm;
                 return whole(format!("program {comm}: nice {nice} is not in -20 to 19"));
             }
+            if let Some(priority) = program.attributes.policy.priority()
+                && !(1..=99).contains(&priority)
+            {
+                let comm = &program.comm;
+                return whole(format!("program {comm}: priority {priority} is not in 1 to 99"));
+            }
             if program.attributes.affinity.is_some_and(|cpus| cpus.is_empty()) {
                 let comm = &program.comm;
                 return whole(format!("program {comm} is allowed on no CPU; name one"));

@@ -1,10 +1,11 @@
 //! The scheduler core: tasks, run queues, and what happens to them when tasks wake, fork, block,
 //! yield and exit, when the tick fires and when a CPU picks its next task (`kernel/sched/core.c`
-//! with the fair class, 6.12).
+//! with the fair and the real-time class, 6.12).
 
 mod balance;
 mod pick;
 mod placement;
+mod rt;
 mod run_queue;
 mod task;
 mod verify;
@@ -24,6 +25,7 @@ use crate::fair::topology::Domains;
 use crate::fair::view::CpuState;
 use crate::fair::wake::{LlcShared, WakeRules};
 use crate::hardware::Hardware;
+use crate::rt::RtRules;
 use schedlab_machine::{CpuId, CpuSet};
 use serde::Deserialize;
 
@@ -38,6 +40,8 @@ pub struct SchedConfig {
     pub fair: FairRules,
     /// Load balancing.
     pub balance: BalanceRules,
+    /// Real-time tasks.
+    pub rt: RtRules,
     /// Ticks a second.
     pub hz: u32,
     /// Which wake-ups are left to the CPU that the task wakes on.
@@ -84,6 +88,7 @@ pub struct Scheduler {
     interval_max: u64,
     /// Tasks between two queues; empty but for a moment.
     moving: Vec<TaskId>,
+    rt: rt::RtClass,
 }
 
 impl Scheduler {
@@ -116,6 +121,7 @@ impl Scheduler {
             serial_until_ns: 0,
             interval_max: 1,
             moving: Vec::with_capacity(32),
+            rt: rt::RtClass::new(),
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
             cpus,
             llcs,
@@ -204,8 +210,12 @@ impl Scheduler {
     pub fn tick(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         hardware.charge(cpu, crate::hardware::Path::Tick);
         self.update_clock(cpu, hardware);
-        let rq = &mut self.rqs[cpu.index()];
-        if let Some(curr) = rq.curr {
+        if let Some(curr) = self.rqs[cpu.index()].curr
+            && self.is_rt(curr)
+        {
+            self.tick_rt(cpu, curr);
+        } else if let Some(curr) = self.rqs[cpu.index()].curr {
+            let rq = &mut self.rqs[cpu.index()];
             rq.fair.tick(&mut self.entities, rq.clock.clock_task);
             self.update_load(cpu, curr);
             self.publish(cpu);

@@ -27,33 +27,43 @@ impl Scheduler {
     /// The current task of `cpu` calls `sched_yield()`. The caller schedules next.
     pub fn yield_current(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         self.update_clock(cpu, hardware);
-        let rq = &mut self.rqs[cpu.index()];
-        rq.fair.yield_curr(&mut self.entities, rq.clock.clock_task);
-        rq.need_resched = true;
+        let curr = self.rqs[cpu.index()].curr;
+        if let Some(curr) = curr.filter(|&curr| self.is_rt(curr)) {
+            self.yield_rt(cpu, curr);
+        } else {
+            let rq = &mut self.rqs[cpu.index()];
+            rq.fair.yield_curr(&mut self.entities, rq.clock.clock_task);
+        }
+        self.rqs[cpu.index()].need_resched = true;
     }
 
     /// Picks the task that `cpu` runs next and switches to it (`__schedule()`). `None` is the idle
     /// task.
     pub fn schedule(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
         self.update_clock(cpu, hardware);
-        let mut next = self.pick(cpu);
+        let mut next = self.pick_class(cpu, hardware);
         if next.is_none() {
             self.update_misfit(cpu, None);
             if self.balance_newidle(cpu, hardware) {
-                next = self.pick(cpu);
+                next = self.pick_class(cpu, hardware);
             }
         }
-        if let Some(next) = next {
+        let next_is_rt = next.is_some_and(|next| self.is_rt(next));
+        if let Some(next) = next
+            && !next_is_rt
+        {
             // The task that runs goes to the end of the list, so that it is moved last.
             let tasks = &mut self.rqs[cpu.index()].tasks;
             if let Some(place) = tasks.iter().rposition(|&task| task == next) {
                 tasks[place..].rotate_left(1);
             }
             self.update_misfit(cpu, Some(next));
-            if self.rqs[cpu.index()].curr != Some(next) {
-                hardware.wait_for(cpu, next);
-                self.update_clock(cpu, hardware);
-            }
+        }
+        if let Some(next) = next
+            && self.rqs[cpu.index()].curr != Some(next)
+        {
+            hardware.wait_for(cpu, next);
+            self.update_clock(cpu, hardware);
         }
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
@@ -66,20 +76,26 @@ impl Scheduler {
             self.publish(cpu);
             return next;
         }
-        if let Some(prev) = prev
-            && self.entities[prev.index()].on_rq
-        {
-            self.update_load(cpu, prev);
+        if let Some(prev) = prev {
+            if self.is_rt(prev) {
+                self.put_prev_rt(cpu, prev);
+            } else if self.entities[prev.index()].on_rq {
+                self.update_load(cpu, prev);
+            }
         }
         let rq = &mut self.rqs[cpu.index()];
         let now_ns = rq.clock.clock_task;
         rq.fair.put_prev(&mut self.entities, now_ns);
         if let Some(next) = next {
-            self.update_load(cpu, next);
+            if next_is_rt {
+                self.set_next_rt(cpu, next, prev);
+            } else {
+                self.update_load(cpu, next);
+            }
             self.tasks[next.index()].switches += 1;
         }
         let rq = &mut self.rqs[cpu.index()];
-        rq.fair.switch_to(&mut self.entities, next, now_ns);
+        rq.fair.switch_to(&mut self.entities, next.filter(|_| !next_is_rt), now_ns);
         rq.curr = next;
         // The trace shows the stopper thread as the idle task.
         if next != prev {
@@ -89,10 +105,25 @@ impl Scheduler {
             self.enter_idle(cpu);
         }
         self.publish(cpu);
+        if next_is_rt {
+            // What waits behind it may find another CPU (rt_queue_push_tasks()).
+            self.push_all(cpu, cpu, hardware);
+        }
         next
     }
 
-    /// The next task; delayed ones that have used up their lag leave the queue on the way.
+    /// The next task of the most urgent class that has any.
+    #[inline]
+    fn pick_class(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
+        if self.rt.active
+            && let Some(next) = self.pick_rt(cpu, hardware)
+        {
+            return Some(next);
+        }
+        self.pick(cpu)
+    }
+
+    /// The next fair task; delayed ones that have used up their lag leave the queue on the way.
     fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         loop {
             let rq = &mut self.rqs[cpu.index()];
@@ -126,7 +157,8 @@ impl Scheduler {
     fn enter_idle(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
         let none = crate::pelt::Avg::default();
-        rq.clock.enter_idle(&rq.avg, &none, &none);
+        let rt = if self.rt.active { self.rt.queues[cpu.index()].avg } else { none };
+        rq.clock.enter_idle(&rq.avg, &rt, &none);
         self.publish(cpu);
         if !self.domains.smt_active() {
             return;
@@ -144,7 +176,11 @@ impl Scheduler {
         hardware: &mut impl Hardware,
     ) {
         self.update_clock(cpu, hardware);
-        self.update_load(cpu, id);
+        if self.is_rt(id) {
+            self.put_prev_rt(cpu, id);
+        } else {
+            self.update_load(cpu, id);
+        }
         let rq = &mut self.rqs[cpu.index()];
         rq.fair.put_prev(&mut self.entities, rq.clock.clock_task);
         rq.curr = None;

@@ -56,8 +56,11 @@ impl Scheduler {
             switches: 0,
             migrations: 0,
         });
-        let rq = &mut self.rqs[cpu.index()];
-        rq.fair.fork(&mut self.entities, id, rq.clock.clock_task);
+        self.create_rt(new.real_time);
+        if !self.is_rt(id) {
+            let rq = &mut self.rqs[cpu.index()];
+            rq.fair.fork(&mut self.entities, id, rq.clock.clock_task);
+        }
         id
     }
 
@@ -106,14 +109,19 @@ impl Scheduler {
     }
 
     /// `select_fallback_rq()`: placement may answer a CPU that the task may not use.
-    fn within(allowed: &CpuSet, cpu: CpuId) -> CpuId {
+    pub(super) fn within(allowed: &CpuSet, cpu: CpuId) -> CpuId {
         if allowed.contains(cpu) { cpu } else { allowed.next_wrapping(cpu).unwrap_or(cpu) }
     }
 
     /// A new task's first wake-up, by the current task of `parent_cpu` (`wake_up_new_task()`).
     pub fn wake_new(&mut self, id: TaskId, parent_cpu: CpuId, hardware: &mut impl Hardware) {
         hardware.charge(parent_cpu, Path::Wakeup);
-        let cpu = self.select_slow(id, parent_cpu, Occasion::Fork, hardware);
+        let rt = self.is_rt(id);
+        let cpu = if rt {
+            self.select_rt(id, parent_cpu, hardware)
+        } else {
+            self.select_slow(id, parent_cpu, Occasion::Fork, hardware)
+        };
         let task = &mut self.tasks[id.index()];
         task.state = TaskState::Runnable;
         task.recent_used_cpu = task.cpu;
@@ -126,6 +134,9 @@ impl Scheduler {
         self.enqueue(cpu, id, Enqueue::Initial);
         hardware.trace(parent_cpu, TracePoint::WakeupNew { task: id, target_cpu: cpu });
         self.check_preempt(cpu, id, parent_cpu, hardware);
+        if rt {
+            self.woken_rt(cpu, id, parent_cpu, hardware);
+        }
     }
 
     /// Wakes a blocked task from `waker_cpu` (`try_to_wake_up()`). `false` if it was not blocked,
@@ -156,9 +167,16 @@ impl Scheduler {
             hardware.trace(waker_cpu, TracePoint::Wakeup { task: id, target_cpu: prev_cpu });
             return true;
         }
-        let cpu = self.select_wake(id, waker_cpu, flags, hardware);
+        let rt = self.is_rt(id);
+        let cpu = if rt {
+            self.select_rt(id, waker_cpu, hardware)
+        } else {
+            self.select_wake(id, waker_cpu, flags, hardware)
+        };
         if cpu != prev_cpu {
-            self.leave_asleep(id, prev_cpu);
+            if !rt {
+                self.leave_asleep(id, prev_cpu);
+            }
             self.set_cpu(id, cpu, waker_cpu, hardware);
         }
         if self.queues_remotely(cpu, waker_cpu) {
@@ -284,7 +302,7 @@ impl Scheduler {
             TtwuQueue::OtherCache => !self.domains.share_cache(waker_cpu, cpu),
             TtwuQueue::OtherCacheOrIdle => {
                 !self.domains.share_cache(waker_cpu, cpu)
-                    || (cpu != waker_cpu && self.rqs[cpu.index()].fair.nr_running() == 0)
+                    || (cpu != waker_cpu && self.nr_running(cpu) == 0)
             }
         }
     }
@@ -302,6 +320,9 @@ impl Scheduler {
         self.rqs[cpu.index()].end_idle();
         self.publish(cpu);
         hardware.trace(executing_cpu, TracePoint::Wakeup { task: id, target_cpu: cpu });
+        if self.is_rt(id) {
+            self.woken_rt(cpu, id, executing_cpu, hardware);
+        }
     }
 
     /// Does the wake-ups that other CPUs left for `cpu` (`sched_ttwu_pending()`).
@@ -333,6 +354,7 @@ impl Scheduler {
     ) {
         let rq = &mut self.rqs[cpu.index()];
         match rq.curr {
+            _ if self.rt.active => self.preempt_by_class(cpu, id),
             None => rq.need_resched = true,
             Some(_) => rq.fair.check_preempt(&mut self.entities, id, rq.clock.clock_task),
         }
@@ -364,6 +386,9 @@ impl Scheduler {
     /// (`sched_exec()`). Returns where it is now.
     pub fn exec(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> CpuId {
         let Some(id) = self.rqs[cpu.index()].curr else { return cpu };
+        if self.is_rt(id) {
+            return cpu;
+        }
         let to_cpu = self.select_slow(id, cpu, Occasion::Exec, hardware);
         if to_cpu != cpu {
             // The stopper thread of this CPU preempts the task and moves it while it waits.

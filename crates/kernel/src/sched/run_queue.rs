@@ -142,6 +142,11 @@ impl Scheduler {
         state.curr_is_idle = rq.curr.is_none() && !rq.stopper_ran;
         state.ttwu_pending = !rq.wake_list.is_empty();
         state.nr_running = rq.fair.nr_running();
+        if self.rt.active {
+            let rt = &self.rt.queues[cpu.index()];
+            state.nr_running += rt.queue.nr_running();
+            state.util_rt = rt.avg.util_avg;
+        }
         state.h_nr_queued = rq.fair.nr_running();
         state.h_nr_delayed = rq.fair.nr_delayed();
         state.idle_h_nr_running = rq.fair.nr_idle_policy();
@@ -207,6 +212,9 @@ impl Scheduler {
 
     /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_fair()`).
     pub(super) fn enqueue(&mut self, cpu: CpuId, id: TaskId, why: Enqueue) {
+        if self.is_rt(id) {
+            return self.enqueue_rt(cpu, id);
+        }
         let delayed = self.entities[id.index()].sched_delayed;
         // A delayed task that moves is asleep, so it brings no estimate along.
         if !(delayed && why == Enqueue::Move) {
@@ -217,7 +225,7 @@ impl Scheduler {
         let revived = rq.fair.enqueue(&mut self.entities, id, why, rq.clock.clock_task);
         if !revived {
             rq.tasks.push(id);
-            self.overloaded |= rq.fair.nr_running() == 2;
+            self.overloaded |= self.nr_running(cpu) == 2;
         }
         self.publish(cpu);
     }
@@ -231,6 +239,10 @@ impl Scheduler {
         why: Dequeue,
         averages: Averages,
     ) -> bool {
+        if self.is_rt(id) {
+            self.dequeue_rt(cpu, id);
+            return true;
+        }
         let was_delayed = self.entities[id.index()].sched_delayed;
         let sleeps = why != Dequeue::Move;
         if !was_delayed {

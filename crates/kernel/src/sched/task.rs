@@ -3,6 +3,7 @@
 use crate::fair::TaskId;
 use crate::fair::entity::FairPolicy;
 use crate::pelt::Avg;
+use crate::rt::RealTime;
 use schedlab_machine::CpuId;
 
 /// A registered set of allowed CPUs; 0 is all of them.
@@ -35,6 +36,8 @@ pub struct NewTask {
     pub affinity: AffinityId,
     /// A kernel thread bound to one CPU.
     pub per_cpu_kthread: bool,
+    /// A real-time task; what it would be in the fair class has no effect then.
+    pub real_time: Option<RealTime>,
 }
 
 /// `struct task_struct`, as far as placement and accounting need it.

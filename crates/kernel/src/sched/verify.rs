@@ -17,7 +17,9 @@ impl Scheduler {
         let mut places = vec![0_u32; self.tasks.len()];
         for index in 0..self.rqs.len() {
             self.verify_queue(CpuId(index as u32), &mut places)?;
+            self.verify_rt_queue(CpuId(index as u32), &mut places)?;
         }
+        self.verify_rt()?;
         self.verify_sums()?;
         for (index, &places) in places.iter().enumerate() {
             self.verify_task(TaskId(index as u32), places)?;
@@ -53,7 +55,7 @@ impl Scheduler {
         if rq.util_est != util_est {
             return wrong(format!("util_est is {}, of its tasks {util_est}", rq.util_est));
         }
-        if rq.curr != fair.curr() {
+        if rq.curr.filter(|&curr| !self.is_rt(curr)) != fair.curr() {
             return wrong(format!("{:?} runs, but {:?} is picked", rq.curr, fair.curr()));
         }
         if let Some(curr) = rq.curr
@@ -71,14 +73,14 @@ impl Scheduler {
         }
         for &id in &rq.wake_list {
             places[id.index()] += 1;
-            if self.tasks[id.index()].cpu != cpu || self.entities[id.index()].on_rq {
+            if self.tasks[id.index()].cpu != cpu || self.is_queued(id) {
                 return wrong(format!("task {} wakes here, but is elsewhere", id.0));
             }
         }
         let view = &self.cpus[cpu.index()];
         let seen = (view.nr_running, view.util, view.load, view.ttwu_pending, view.curr_is_idle);
         let is = (
-            fair.nr_running(),
+            self.nr_running(cpu),
             rq.avg.util_avg,
             rq.avg.load_avg,
             !rq.wake_list.is_empty(),
@@ -110,7 +112,7 @@ impl Scheduler {
 
     fn verify_task(&self, id: TaskId, places: u32) -> Result<(), String> {
         let (task, entity) = (&self.tasks[id.index()], &self.entities[id.index()]);
-        let queued = entity.on_rq;
+        let queued = self.is_queued(id);
         let right = match task.state {
             TaskState::New | TaskState::Dead => places == 0 && !queued,
             TaskState::Runnable => places == 1 && !entity.sched_delayed,

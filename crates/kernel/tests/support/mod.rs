@@ -6,6 +6,8 @@
 pub mod balance;
 pub mod cfs;
 pub mod check;
+pub mod cpudl;
+pub mod cpupri;
 pub mod eevdf;
 pub mod fair_state;
 pub mod governors;
@@ -14,6 +16,7 @@ pub mod placement;
 
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance, SlowPathRules};
+use schedlab_machine::CpuSet;
 
 /// Carries out one command; the line that it prints, if it prints one.
 pub type Command = Box<dyn FnMut(&str) -> Option<String>>;
@@ -26,6 +29,15 @@ pub struct Set {
     pub output: &'static str,
     /// A driver before the first command.
     pub driver: fn() -> Command,
+}
+
+/// What a search for CPUs found, as its recorder printed it.
+pub fn found(cpus: &CpuSet) -> String {
+    if cpus.is_empty() {
+        "0 -".to_owned()
+    } else {
+        format!("1 {}", cpus.to_mask().replace(',', ""))
+    }
 }
 
 const fn set(output: &'static str, input: &'static str, driver: fn() -> Command) -> Set {
@@ -82,4 +94,6 @@ pub const SETS: &[Set] = &[
     set("balance.out", "balance.in", driver!(balance::Driver::new())),
     set("nohz.out", "nohz.in", driver!(balance::Driver::new())),
     set("wake.out", "wake.in", placement!(GroupUtil, ImbNumaNr)),
+    set("cpupri.out", "cpupri.in", driver!(cpupri::Driver::new())),
+    set("cpudl.out", "cpudl.in", driver!(cpudl::Driver::new())),
 ];

@@ -32,12 +32,12 @@ impl Scheduler {
     /// The stopper thread of `cpu` pushes a task to the CPU that asked for one.
     pub(super) fn push_running(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         let Some(to_cpu) = self.rqs[cpu.index()].balance.push_cpu.take() else { return };
-        if self.rqs[cpu.index()].fair.nr_running() == 0 {
+        if self.nr_running(cpu) == 0 {
             return;
         }
         // While the stopper runs, the task that it displaced waits like any other.
         if let Some(curr) = self.rqs[cpu.index()].curr
-            && self.entities[curr.index()].on_rq
+            && self.is_queued(curr)
         {
             self.preempt_for_stopper(cpu, curr, hardware);
         }

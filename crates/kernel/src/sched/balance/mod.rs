@@ -103,6 +103,9 @@ impl Scheduler {
     /// [`Scheduler::softirq`].
     pub fn interrupt_from_cpu(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         self.finish_remote_wakeups(cpu, hardware);
+        if self.rt.active {
+            self.push_by_interrupt(cpu, hardware);
+        }
         self.accept_kick(cpu);
         self.push_running(cpu, hardware);
     }
@@ -137,7 +140,11 @@ impl Scheduler {
         self.update_queue_load(cpu);
         let rq = &mut self.rqs[cpu.index()];
         rq.balance.last_blocked_update = hardware.jiffies();
-        rq.balance.has_blocked_load &= rq.avg.load_avg != 0 || rq.avg.util_avg != 0;
+        let mut decays = rq.avg.load_avg != 0 || rq.avg.util_avg != 0;
+        if self.rt.active {
+            decays |= self.age_rt_load(cpu);
+        }
+        self.rqs[cpu.index()].balance.has_blocked_load &= decays;
         self.publish(cpu);
     }
 }

@@ -79,7 +79,7 @@ impl Scheduler {
         }
         let rq = &mut self.rqs[cpu.index()];
         rq.max_idle_balance_cost_ns = rq.max_idle_balance_cost_ns.max(spent_ns);
-        pulled || rq.fair.nr_running() > 0
+        pulled || self.nr_running(cpu) > 0
     }
 
     /// What a success counts, so that attempts that are left out do not lower the rate; `None` if

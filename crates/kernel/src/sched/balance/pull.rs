@@ -119,7 +119,7 @@ impl Scheduler {
             };
             attempt.src_cpu = src_cpu;
             attempt.all_pinned = true;
-            let nr_running = self.rqs[src_cpu.index()].fair.nr_running();
+            let nr_running = self.nr_running(src_cpu);
             if nr_running > 1 {
                 attempt.look_at_most = NR_MIGRATE_MAX.min(nr_running);
                 let moved = self.move_tasks(&mut attempt, executing_cpu, hardware);
@@ -220,7 +220,7 @@ impl Scheduler {
     ) -> u32 {
         let src = attempt.src_cpu.index();
         self.update_clock(attempt.src_cpu, hardware);
-        if self.rqs[src].fair.nr_running() <= 1 {
+        if self.nr_running(attempt.src_cpu) <= 1 {
             attempt.all_pinned = false;
             return 0;
         }
@@ -228,7 +228,7 @@ impl Scheduler {
         moved.clear();
         while attempt.imbalance > 0 && !self.rqs[src].tasks.is_empty() {
             // A CPU whose last task is stolen would steal it back.
-            if attempt.idle.is_idle() && self.rqs[src].fair.nr_running() <= 1 {
+            if attempt.idle.is_idle() && self.nr_running(attempt.src_cpu) <= 1 {
                 break;
             }
             attempt.looked_at += 1;
@@ -294,8 +294,7 @@ impl Scheduler {
             return false;
         }
         let src = &self.rqs[attempt.src_cpu.index()];
-        let dst = &self.rqs[attempt.dst_cpu.index()];
-        if dst.fair.nr_running() > 0 && src.fair.next_buddy() == Some(id) {
+        if self.nr_running(attempt.dst_cpu) > 0 && src.fair.next_buddy() == Some(id) {
             return true;
         }
         let since_ns = src.clock.clock_task.wrapping_sub(entity.exec_start_ns) as i64;

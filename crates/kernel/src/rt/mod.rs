@@ -1,0 +1,95 @@
+//! Real-time tasks: their policies and priorities, the queue of one CPU, and the map of what all
+//! CPUs run. What the scheduler core does with them is in [`crate::sched`].
+//!
+//! Source: `kernel/sched/rt.c` and `kernel/sched/cpupri.c` of Linux 6.12.117.
+
+pub mod cpupri;
+pub mod queue;
+
+use serde::Deserialize;
+
+/// The kernel's priority of anything that is not real-time (`MAX_RT_PRIO - 1` in `cpupri` and in
+/// `highest_prio`): real-time tasks have 0, the most urgent, to 98.
+pub const NOT_RT: u8 = 99;
+
+/// How long a `SCHED_RR` task runs before the next of its priority has its turn, ms
+/// (`RR_TIMESLICE`).
+pub const RR_TIMESLICE_MS: u32 = 100;
+
+/// How tasks of one priority share a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtPolicy {
+    /// `SCHED_FIFO`: each runs until it sleeps or yields.
+    Fifo,
+    /// `SCHED_RR`: each runs for a time slice at most, then the next one.
+    RoundRobin,
+}
+
+/// A real-time priority as users give it: 1 to 99, 99 the most urgent
+/// (`sched_param::sched_priority`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RtPriority(u8);
+
+impl RtPriority {
+    /// A priority; none outside 1 to 99.
+    ///
+    /// ```
+    /// use schedlab_kernel::rt::RtPriority;
+    /// assert_eq!(RtPriority::new(1).map(RtPriority::prio), Some(98));
+    /// assert_eq!(RtPriority::new(99).map(RtPriority::prio), Some(0));
+    /// assert_eq!(RtPriority::new(100), None);
+    /// ```
+    pub const fn new(priority: u8) -> Option<RtPriority> {
+        if priority >= 1 && priority <= 99 { Some(RtPriority(priority)) } else { None }
+    }
+
+    /// As users give it.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// As the kernel keeps it (`p->prio`): 0, the most urgent, to 98.
+    pub const fn prio(self) -> u8 {
+        NOT_RT - self.0
+    }
+}
+
+/// What makes a task a real-time one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RealTime {
+    /// Policy.
+    pub policy: RtPolicy,
+    /// Priority.
+    pub priority: RtPriority,
+}
+
+/// The variants of the real-time class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RtRules {
+    /// How a CPU that lowers its priority gets at tasks that wait elsewhere.
+    pub pull: Pull,
+    /// Which CPU of a domain a task goes to if several run nothing more urgent.
+    pub choice: Choice,
+}
+
+/// How a CPU that lowers its priority gets at tasks that wait on other CPUs (`RT_PUSH_IPI`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pull {
+    /// It locks the overloaded run queues one after another and takes what is more urgent.
+    Plain,
+    /// From v4.1 on (b6366f048e0c, as v4.15's 4bdced5c9a29 has it), and by default: an interrupt
+    /// goes from one overloaded CPU to the next, and each pushes what it can.
+    PushIpi,
+}
+
+/// Which CPU of a domain a task goes to if several run nothing more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// The lowest number.
+    First,
+    /// From v5.11 on (14e292f8d453): the next after the one that was chosen last.
+    InTurn,
+}

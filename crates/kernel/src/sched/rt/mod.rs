@@ -1,0 +1,306 @@
+//! The real-time class at work: queueing, preemption, time slices and what a tick does
+//! (`kernel/sched/rt.c`, 6.12). Where a task goes is decided in `select`, how waiting ones get
+//! to other CPUs in `push_pull`.
+
+mod push_pull;
+mod select;
+mod verify;
+
+use super::Scheduler;
+use crate::fair::TaskId;
+use crate::hardware::Hardware;
+use crate::pelt::Avg;
+use crate::rt::cpupri::{GlobalMap, Level, PriorityMap};
+use crate::rt::queue::{RtEntity, RtQueue};
+use crate::rt::{NOT_RT, RR_TIMESLICE_MS, RealTime, RtPolicy};
+use schedlab_machine::{CpuId, CpuSet};
+
+/// The kernel's priority of the idle task; fair tasks have 100 to 139.
+const IDLE_PRIO: u8 = 140;
+
+/// The kernel's priority of a fair task of nice 0, as far as real-time tasks care.
+const FAIR_PRIO: u8 = 120;
+
+/// The real-time tasks of all CPUs. Without any, nothing of it is built, and nothing is looked at
+/// but whether it is.
+#[derive(Debug)]
+pub(super) struct RtClass {
+    /// There is a real-time task, or was.
+    pub active: bool,
+    /// By CPU number.
+    pub queues: Vec<RtRunQueue>,
+    /// By task number; of fair tasks they say nothing.
+    pub entities: Vec<RtEntity>,
+    /// What every CPU runs.
+    pub map: GlobalMap,
+    /// CPUs that hold tasks for others (`rd->rto_mask`, `rto_count`).
+    pub overloaded: CpuSet,
+    pub overload_count: u32,
+    /// The CPU at which the interrupt that makes overloaded CPUs push is (`rd->rto_cpu`).
+    pub visited: Option<CpuId>,
+    /// Rounds of that interrupt, as asked for and as begun (`rto_loop_next`, `rto_loop`).
+    pub rounds_asked: u32,
+    pub rounds_begun: u32,
+}
+
+/// One CPU's part (`struct rt_rq`).
+#[derive(Clone, Debug, Default)]
+pub(super) struct RtRunQueue {
+    pub queue: RtQueue,
+    /// How busy the CPU is with real-time tasks (`rq->avg_rt`).
+    pub avg: Avg,
+    /// It holds tasks for others.
+    pub overloaded: bool,
+    /// The interrupt that makes it push is on its way.
+    pub push_asked: bool,
+    /// The CPU that was last chosen of several equal ones (`distribute_cpu_mask_prev`).
+    pub chosen_last: Option<CpuId>,
+}
+
+impl RtClass {
+    pub(super) fn new() -> RtClass {
+        RtClass {
+            active: false,
+            queues: Vec::new(),
+            entities: Vec::new(),
+            map: GlobalMap::new(0),
+            overloaded: CpuSet::EMPTY,
+            overload_count: 0,
+            visited: None,
+            rounds_asked: 0,
+            rounds_begun: 0,
+        }
+    }
+}
+
+impl Scheduler {
+    /// True if a task is a real-time one.
+    #[inline]
+    pub(super) fn is_rt(&self, id: TaskId) -> bool {
+        self.rt.active && self.rt.entities[id.index()].prio < NOT_RT
+    }
+
+    /// Ticks of a `SCHED_RR` task's turn.
+    fn time_slice(&self) -> u32 {
+        (RR_TIMESLICE_MS * self.config.hz / 1000).max(1)
+    }
+
+    /// Takes down what a new task, the last of the table, is to the real-time class.
+    pub(super) fn create_rt(&mut self, real_time: Option<RealTime>) {
+        if real_time.is_some() && !self.rt.active {
+            self.activate_rt();
+        }
+        if self.rt.active {
+            let id = TaskId(self.tasks.len() as u32 - 1);
+            let cpus = self.allowed(id).weight_and(&CpuSet::first_n(self.cpus.len())) as u32;
+            let (policy, prio) =
+                real_time.map_or((RtPolicy::Fifo, NOT_RT), |rt| (rt.policy, rt.priority.prio()));
+            self.rt.entities.push(RtEntity::new(policy, prio, self.time_slice(), cpus));
+        }
+    }
+
+    /// The first real-time task comes.
+    fn activate_rt(&mut self) {
+        let cpus = self.rqs.len();
+        let fair = RtEntity::new(RtPolicy::Fifo, NOT_RT, 0, 0);
+        self.rt.active = true;
+        self.rt.queues = vec![RtRunQueue::default(); cpus];
+        self.rt.entities = vec![fair; self.tasks.len() - 1];
+        self.rt.map = GlobalMap::new(cpus);
+        for index in 0..cpus {
+            self.rt.map.set(CpuId(index as u32), Some(Level::NORMAL));
+        }
+        // Real-time tasks take capacity from CPUs, so that sums of caches do not tell enough.
+        self.sums = crate::fair::sums::Sums::new(&self.domains, &self.cpus, false);
+    }
+
+    /// Tasks of all classes on a CPU (`rq->nr_running`).
+    #[inline]
+    pub(super) fn nr_running(&self, cpu: CpuId) -> u32 {
+        let fair = self.rqs[cpu.index()].fair.nr_running();
+        if self.rt.active { fair + self.rt_nr_running(cpu) } else { fair }
+    }
+
+    /// Real-time tasks on a CPU.
+    #[inline]
+    pub(super) fn rt_nr_running(&self, cpu: CpuId) -> u32 {
+        self.rt.queues[cpu.index()].queue.nr_running()
+    }
+
+    /// The priority of what a CPU runs (`rq->curr->prio`).
+    fn curr_prio(&self, cpu: CpuId) -> u8 {
+        let rq = &self.rqs[cpu.index()];
+        match rq.curr {
+            // Nothing is more urgent than the stopper thread.
+            None if rq.stopper_ran => 0,
+            None => IDLE_PRIO,
+            Some(id) => match self.rt.entities[id.index()].prio {
+                NOT_RT => FAIR_PRIO,
+                prio => prio,
+            },
+        }
+    }
+
+    /// Accounts the run time of the current task, which must be a real-time one
+    /// (`update_curr_rt()`).
+    fn update_curr_rt(&mut self, cpu: CpuId, id: TaskId) {
+        let now_ns = self.rqs[cpu.index()].clock.clock_task;
+        let entity = &mut self.entities[id.index()];
+        let delta_ns = now_ns.wrapping_sub(entity.exec_start_ns) as i64;
+        if delta_ns > 0 {
+            entity.sum_exec_runtime_ns += delta_ns as u64;
+            entity.exec_start_ns = now_ns;
+        }
+    }
+
+    /// Ages how busy a CPU is with real-time tasks (`update_rt_rq_load_avg()`).
+    pub(super) fn update_rt_load(&mut self, cpu: CpuId, running: bool) {
+        let now = self.rqs[cpu.index()].clock.pelt();
+        self.rt.queues[cpu.index()].avg.update_class_rq(now, running);
+    }
+
+    /// The same for a CPU that may sleep. `true` if it still decays.
+    pub(super) fn age_rt_load(&mut self, cpu: CpuId) -> bool {
+        let curr = self.rqs[cpu.index()].curr;
+        self.update_rt_load(cpu, curr.is_some_and(|curr| self.is_rt(curr)));
+        self.rt.queues[cpu.index()].avg.util_avg != 0
+    }
+
+    /// True if a task is on the queue of its class.
+    pub(super) fn is_queued(&self, id: TaskId) -> bool {
+        if self.is_rt(id) {
+            self.rt.entities[id.index()].on_rq
+        } else {
+            self.entities[id.index()].on_rq
+        }
+    }
+
+    /// Tells the map of priorities what the CPU's most urgent task is now.
+    fn note_highest(&mut self, cpu: CpuId) {
+        let highest = self.rt.queues[cpu.index()].queue.highest();
+        self.rt.map.set(cpu, Level::of_prio(highest));
+    }
+
+    /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_rt()`).
+    pub(super) fn enqueue_rt(&mut self, cpu: CpuId, id: TaskId) {
+        self.rt.queues[cpu.index()].queue.enqueue(&mut self.rt.entities, id, false);
+        self.note_highest(cpu);
+        if self.rqs[cpu.index()].curr != Some(id) {
+            self.offer(cpu, id);
+        }
+        self.overloaded |= self.nr_running(cpu) == 2;
+        self.publish(cpu);
+    }
+
+    /// Takes a task off `cpu`'s queue (`dequeue_task_rt()`).
+    pub(super) fn dequeue_rt(&mut self, cpu: CpuId, id: TaskId) {
+        if self.rqs[cpu.index()].curr == Some(id) {
+            self.update_curr_rt(cpu, id);
+        }
+        self.rt.queues[cpu.index()].queue.dequeue(&mut self.rt.entities, id);
+        self.note_highest(cpu);
+        self.withdraw(cpu, id);
+        self.publish(cpu);
+    }
+
+    /// The current task goes behind its equals (`yield_task_rt()`).
+    pub(super) fn yield_rt(&mut self, cpu: CpuId, id: TaskId) {
+        self.rt.queues[cpu.index()].queue.requeue(&mut self.rt.entities, id, false);
+    }
+
+    /// The tick's part: a `SCHED_RR` task that had its turn goes behind its equals
+    /// (`task_tick_rt()`).
+    pub(super) fn tick_rt(&mut self, cpu: CpuId, id: TaskId) {
+        self.update_curr_rt(cpu, id);
+        self.update_rt_load(cpu, true);
+        self.publish(cpu);
+        let entity = &mut self.rt.entities[id.index()];
+        if entity.policy != RtPolicy::RoundRobin {
+            return;
+        }
+        entity.time_slice -= 1;
+        if entity.time_slice > 0 {
+            return;
+        }
+        self.rt.entities[id.index()].time_slice = self.time_slice();
+        if !self.rt.queues[cpu.index()].queue.is_alone(&self.rt.entities, id) {
+            self.yield_rt(cpu, id);
+            self.rqs[cpu.index()].need_resched = true;
+        }
+    }
+
+    /// Decides whether a task of any class that was just enqueued on `cpu` takes the CPU over
+    /// (`wakeup_preempt()`); there are real-time tasks.
+    pub(super) fn preempt_by_class(&mut self, cpu: CpuId, id: TaskId) {
+        let Some(curr) = self.rqs[cpu.index()].curr else {
+            self.rqs[cpu.index()].need_resched = true;
+            return;
+        };
+        match (self.is_rt(id), self.is_rt(curr)) {
+            (true, true) => self.preempt_rt(cpu, id, curr),
+            (true, false) => self.rqs[cpu.index()].need_resched = true,
+            (false, true) => {}
+            (false, false) => {
+                let rq = &mut self.rqs[cpu.index()];
+                rq.fair.check_preempt(&mut self.entities, id, rq.clock.clock_task);
+            }
+        }
+    }
+
+    /// `wakeup_preempt_rt()`: the more urgent task takes the CPU. Of equals the new one does if it
+    /// can go nowhere else, but the current one can.
+    fn preempt_rt(&mut self, cpu: CpuId, id: TaskId, curr: TaskId) {
+        let (new, old) = (self.rt.entities[id.index()], self.rt.entities[curr.index()]);
+        if new.prio < old.prio {
+            self.rqs[cpu.index()].need_resched = true;
+            return;
+        }
+        if new.prio > old.prio || self.need_resched(cpu) {
+            return;
+        }
+        let Some(level) = Level::of_prio(new.prio) else { return };
+        let goes = |id: TaskId| self.rt.map.any_lower(level, self.allowed(id));
+        if !old.is_migratable() || !goes(curr) || (new.is_migratable() && goes(id)) {
+            return;
+        }
+        self.rt.queues[cpu.index()].queue.requeue(&mut self.rt.entities, id, true);
+        self.rqs[cpu.index()].need_resched = true;
+    }
+
+    /// The current task, a real-time one, leaves the CPU (`put_prev_task_rt()`).
+    pub(super) fn put_prev_rt(&mut self, cpu: CpuId, id: TaskId) {
+        self.update_curr_rt(cpu, id);
+        self.update_rt_load(cpu, true);
+        if self.rt.entities[id.index()].on_rq {
+            self.offer(cpu, id);
+        }
+    }
+
+    /// A real-time task gets the CPU (`set_next_task_rt()`).
+    pub(super) fn set_next_rt(&mut self, cpu: CpuId, id: TaskId, prev: Option<TaskId>) {
+        self.entities[id.index()].exec_start_ns = self.rqs[cpu.index()].clock.clock_task;
+        self.withdraw(cpu, id);
+        if !prev.is_some_and(|prev| self.is_rt(prev)) {
+            self.update_rt_load(cpu, false);
+        }
+    }
+
+    /// The next real-time task, if there is one. A CPU whose last real-time task went to sleep
+    /// first looks at what waits elsewhere (`balance_rt()`, `pick_task_rt()`).
+    pub(super) fn pick_rt(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
+        let rq = &self.rqs[cpu.index()];
+        let lowers = match rq.curr {
+            Some(prev) => {
+                let prev = self.rt.entities[prev.index()];
+                prev.prio < NOT_RT
+                    && !prev.on_rq
+                    && self.rt.queues[cpu.index()].queue.highest() > prev.prio
+            }
+            None => rq.stopper_ran,
+        };
+        if lowers {
+            self.pull_rt(cpu, hardware);
+        }
+        self.rt.queues[cpu.index()].queue.first()
+    }
+}

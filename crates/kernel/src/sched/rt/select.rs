@@ -1,0 +1,97 @@
+//! Where a real-time task goes when it wakes, and which CPU runs the least urgent
+//! (`select_task_rq_rt()`, `find_lowest_rq()`).
+
+use super::super::Scheduler;
+use crate::fair::TaskId;
+use crate::fair::topology::DomainFlags;
+use crate::hardware::{Decision, Hardware};
+use crate::rt::cpupri::{Level, PriorityMap};
+use crate::rt::{Choice, NOT_RT};
+use schedlab_machine::{CpuId, CpuSet};
+
+impl Scheduler {
+    /// The CPU for a task that wakes or is new. It stays where it was unless a task is there that
+    /// it would have to wait for (`select_task_rq_rt()`).
+    pub(in super::super) fn select_rt(
+        &mut self,
+        id: TaskId,
+        this_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) -> CpuId {
+        let prev_cpu = self.tasks[id.index()].cpu;
+        let entity = self.rt.entities[id.index()];
+        let allowed = *self.allowed(id);
+        if !entity.is_migratable() {
+            return Self::within(&allowed, prev_cpu);
+        }
+        let waits = self.rqs[prev_cpu.index()].curr.is_some_and(|curr| {
+            let curr = &self.rt.entities[curr.index()];
+            curr.prio <= entity.prio || (curr.prio < NOT_RT && !curr.is_migratable())
+        });
+        let mut lowest = None;
+        let mut cpu = prev_cpu;
+        if waits {
+            lowest = self.find_lowest(id, this_cpu);
+            if let Some(lowest) = lowest
+                && entity.prio < self.rt.queues[lowest.index()].queue.highest()
+            {
+                cpu = lowest;
+            }
+        }
+        let cpu = Self::within(&allowed, cpu);
+        if hardware.explains() {
+            let decision = Decision::RealTime { task: id, prev_cpu, waits, lowest, cpu };
+            hardware.explain(this_cpu, decision);
+        }
+        cpu
+    }
+
+    /// Of the CPUs that run the least urgent, below the task's priority, the one nearest to where
+    /// the task was (`find_lowest_rq()`).
+    pub(super) fn find_lowest(&mut self, id: TaskId, this_cpu: CpuId) -> Option<CpuId> {
+        let entity = self.rt.entities[id.index()];
+        if !entity.is_migratable() {
+            return None;
+        }
+        let level = Level::of_prio(entity.prio)?;
+        let active = CpuSet::first_n(self.cpus.len());
+        let lowest = self.rt.map.find(level, self.allowed(id), &active);
+        if lowest.is_empty() {
+            return None;
+        }
+        let cpu = self.tasks[id.index()].cpu;
+        if lowest.contains(cpu) {
+            return Some(cpu);
+        }
+        let here = Some(this_cpu).filter(|&here| lowest.contains(here));
+        for &membership in self.domains.stack(cpu) {
+            let domain = self.domains.get(membership);
+            if !domain.flags.has(DomainFlags::WAKE_AFFINE) {
+                continue;
+            }
+            // The CPU that executes is cheaper to preempt than another one.
+            if let Some(here) = here
+                && domain.span.contains(here)
+            {
+                return Some(here);
+            }
+            let near = lowest & domain.span;
+            if !near.is_empty() {
+                return self.choose(this_cpu, &near);
+            }
+        }
+        here.or_else(|| self.choose(this_cpu, &lowest))
+    }
+
+    /// Any of several CPUs (`cpumask_any_distribute()`, whose memory is the executing CPU's).
+    fn choose(&mut self, executing_cpu: CpuId, from: &CpuSet) -> Option<CpuId> {
+        if self.config.rt.choice == Choice::First {
+            return from.first();
+        }
+        let last = &mut self.rt.queues[executing_cpu.index()].chosen_last;
+        let next = CpuId(last.map_or(1, |last| last.0 + 1));
+        let chosen = from.next_wrapping(next);
+        *last = chosen;
+        chosen
+    }
+}

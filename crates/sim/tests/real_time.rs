@@ -1,0 +1,221 @@
+//! Real-time tasks, by scenarios whose course can be told in advance.
+
+use schedlab_kernel::fair::build::build_domains;
+use schedlab_kernel::preset::Kernel;
+use schedlab_kernel::rt::Pull;
+use schedlab_machine::{CpuId, CpuSet, Machine};
+use schedlab_sim::{Engine, Settings, run_watched};
+use schedlab_trace::{Event, EventKind};
+use schedlab_workload::build::{Builder, Code};
+use schedlab_workload::program::{Op, Policy};
+
+const MS: u64 = 1_000_000;
+
+/// Kernel paths of a scenario take less than this, ns.
+const PATHS_NS: u64 = 100_000;
+
+/// A task: name, policy, the CPUs that it may use, what it does.
+struct Actor<'a> {
+    comm: &'a str,
+    policy: Policy,
+    cpus: &'a [u32],
+    write: &'a dyn Fn(&mut Code),
+}
+
+/// A task that is created on the first of its CPUs.
+fn at<'a>(
+    comm: &'a str,
+    policy: Policy,
+    cpus: &'a [u32],
+    write: &'a dyn Fn(&mut Code),
+) -> Actor<'a> {
+    Actor { comm, policy, cpus, write }
+}
+
+/// Who ran when on which CPU: name, CPU, from and to, ns.
+type Stints = Vec<(String, u32, u64, u64)>;
+
+/// Runs on four CPUs until every task has ended, with every check on.
+fn play(kernel: &Kernel, actors: &[Actor<'_>]) -> Stints {
+    let machine = Machine::preset("qemu4").expect("a preset");
+    let mut build = Builder::new("scenario");
+    for actor in actors {
+        let program = build.program(actor.comm, |code| (actor.write)(code));
+        let attributes = build.attributes(program);
+        attributes.policy = actor.policy;
+        attributes.affinity = Some(actor.cpus.iter().map(|&cpu| CpuId(cpu)).collect::<CpuSet>());
+        build.spawn(program, actor.cpus[0], 0);
+    }
+    let workload = build.finish().expect("a valid workload");
+    let settings = Settings::new(kernel, &machine, 10_000 * MS, 1);
+    let domains = build_domains(&machine, kernel.domains);
+    let engine = Engine::new(&machine, domains, &workload, &settings, Vec::new());
+    let mut outcome = run_watched(&machine, engine, settings.duration_ns, 1).expect("no defect");
+    let events = std::mem::take(&mut outcome.observer);
+    stints(&events, |comm| outcome.strings.get(comm).to_owned())
+}
+
+fn stints(events: &[Event], name: impl Fn(schedlab_trace::StrId) -> String) -> Stints {
+    let mut since_ns = [0; 4];
+    let mut stints = Vec::new();
+    for event in events {
+        if let EventKind::Switch { prev, .. } = event.kind {
+            let since_ns = std::mem::replace(&mut since_ns[event.cpu.index()], event.timestamp_ns);
+            if prev.pid.0 != 0 {
+                stints.push((name(prev.comm), event.cpu.0, since_ns, event.timestamp_ns));
+            }
+        }
+    }
+    stints.sort_by_key(|stint| stint.2);
+    stints
+}
+
+/// The stints of one CPU that are longer than kernel paths: name, and when it began, in ms.
+fn course(stints: &Stints, cpu: u32) -> Vec<(&str, u64)> {
+    let long = stints.iter().filter(|(_, on, from, to)| *on == cpu && to - from > PATHS_NS);
+    long.map(|(comm, _, from_ns, _)| (comm.as_str(), (from_ns + MS / 2) / MS)).collect()
+}
+
+fn kernel() -> Kernel {
+    Kernel::preset("v6.12").expect("a preset")
+}
+
+fn late(at_ms: u64, run_ms: u64) -> impl Fn(&mut Code) {
+    move |code| {
+        code.sleep(at_ms * MS).run(run_ms * MS);
+    }
+}
+
+const ALL: &[u32] = &[0, 1, 2, 3];
+
+#[test]
+fn the_more_urgent_task_preempts_at_once_and_hands_back() {
+    let stints = play(
+        &kernel(),
+        &[
+            at("fair", Policy::Normal, &[0], &late(0, 50)),
+            at("low", Policy::Fifo(10), &[0], &late(10, 20)),
+            at("high", Policy::RoundRobin(11), &[0], &late(20, 5)),
+        ],
+    );
+    // 10 to 20 low, 20 to 25 high, 25 to 35 low again, then what is left for the fair one.
+    let expected = [("fair", 0), ("low", 10), ("high", 20), ("low", 25), ("fair", 35)];
+    assert_eq!(course(&stints, 0), expected);
+}
+
+#[test]
+fn equal_priorities_run_one_after_another_under_fifo_and_in_turns_under_rr() {
+    let both = |policy| {
+        let stints = play(
+            &kernel(),
+            &[at("a", policy, &[0], &late(0, 250)), at("b", policy, &[0], &late(0, 250))],
+        );
+        stints.iter().map(|(comm, _, from, to)| (comm.clone(), (to - from + 2 * MS) / MS)).fold(
+            Vec::new(),
+            |mut stints: Vec<(String, u64)>, (comm, ms)| {
+                if ms > 4 {
+                    stints.push((comm, ms / 4 * 4));
+                }
+                stints
+            },
+        )
+    };
+    let stint = |comm: &str, ms| (comm.to_owned(), ms);
+    assert_eq!(both(Policy::Fifo(5)), [stint("a", 252), stint("b", 252)]);
+    // A slice is 100 ms: 25 ticks of 4 ms.
+    let turns = both(Policy::RoundRobin(5));
+    assert_eq!(
+        turns,
+        [
+            stint("a", 100),
+            stint("b", 100),
+            stint("a", 100),
+            stint("b", 100),
+            stint("a", 52),
+            stint("b", 52)
+        ]
+    );
+}
+
+#[test]
+fn yield_lets_equals_run_but_nobody_else() {
+    let yields = |code: &mut Code| {
+        code.sleep(MS).repeat(2, |code| {
+            code.run(10 * MS).op(Op::Yield);
+        });
+    };
+    let stints = play(
+        &kernel(),
+        &[
+            at("a", Policy::Fifo(5), &[0], &yields),
+            at("b", Policy::Fifo(5), &[0], &yields),
+            at("low", Policy::Fifo(4), &[0], &late(1, 10)),
+        ],
+    );
+    let expected = [("a", 1), ("b", 11), ("a", 21), ("b", 31), ("low", 41)];
+    assert_eq!(course(&stints, 0), expected);
+}
+
+#[test]
+fn a_woken_task_goes_to_the_cpu_of_lowest_priority() {
+    let hog = late(0, 100);
+    let stints = play(
+        &kernel(),
+        &[
+            at("p50", Policy::Fifo(50), &[0], &hog),
+            at("p10", Policy::Fifo(10), &[1], &hog),
+            at("p30", Policy::Fifo(30), &[2], &hog),
+            at("fair", Policy::Normal, &[3], &hog),
+            at("first", Policy::Fifo(40), ALL, &late(20, 10)),
+            at("second", Policy::Fifo(40), ALL, &late(25, 10)),
+            at("third", Policy::Fifo(40), ALL, &late(26, 10)),
+            at("fourth", Policy::Fifo(40), ALL, &late(27, 2)),
+        ],
+    );
+    let place = |comm: &str| {
+        let mut of = stints.iter().filter(|s| s.0 == comm && s.3 - s.2 > PATHS_NS);
+        of.next().map(|stint| (stint.1, (stint.2 + MS / 2) / MS)).expect("it ran")
+    };
+    // First the fair task gives way, then the priorities in their order.
+    assert_eq!(place("first"), (3, 20));
+    assert_eq!(place("second"), (1, 25));
+    assert_eq!(place("third"), (2, 26));
+    // No CPU is left below 40: it waits until the first of them has ended, at 30.
+    assert_eq!(place("fourth").1, 30);
+}
+
+#[test]
+fn a_cpu_that_runs_out_of_urgent_tasks_gets_those_that_wait_elsewhere() {
+    for pull in [Pull::Plain, Pull::PushIpi] {
+        let mut kernel = kernel();
+        kernel.rt.pull = pull;
+        let stints = play(
+            &kernel,
+            &[
+                at("p50", Policy::Fifo(50), &[0], &late(1, 100)),
+                at("p45", Policy::Fifo(45), &[1], &late(1, 49)),
+                at("fair", Policy::Normal, &[1], &late(0, 100)),
+                at("waits", Policy::Fifo(40), &[0, 1], &late(20, 10)),
+            ],
+        );
+        let expected = [("p45", 1), ("waits", 50)];
+        let course = course(&stints, 1);
+        assert_eq!(course.last().map(|stint| stint.0), Some("fair"), "{pull:?}");
+        let rt: Vec<_> = course.iter().filter(|stint| stint.0 != "fair").copied().collect();
+        assert_eq!(rt, expected, "{pull:?}");
+    }
+}
+
+#[test]
+fn an_equal_that_can_go_nowhere_else_makes_the_running_one_go() {
+    let stints = play(
+        &kernel(),
+        &[
+            at("roams", Policy::Fifo(50), ALL, &late(0, 100)),
+            at("pinned", Policy::Fifo(50), &[0], &late(20, 10)),
+        ],
+    );
+    assert_eq!(course(&stints, 0), [("roams", 0), ("pinned", 20)]);
+    let went = stints.iter().find(|stint| stint.0 == "roams" && stint.1 != 0).expect("it went");
+    assert!(went.2.abs_diff(20 * MS) < PATHS_NS, "{went:?}");
+}

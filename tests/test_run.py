@@ -54,6 +54,29 @@ def test_the_summary_has_figures_cpus_energy_and_digest() -> None:
     assert "... 5 more; --limit 0 shows all" in result.stdout
 
 
+def test_interrupts_are_told_by_cpu_and_kind() -> None:
+    result = run("periodic", "--machine", "atom-netbook-ht", "--duration", "0.2", "--interrupts")
+    assert result.exit_code == 0, result.output
+    for word in ("softirqs", "answered", "broadcast", "softirq ms"):
+        assert word in result.stdout
+    found = run_json("periodic", "--machine", "atom-netbook-ht", "--duration", "0.2")
+    for cpu in found["cpus"]:
+        assert cpu["softirq_ns"] <= cpu["irq_ns"] <= cpu["busy_ns"]
+        assert cpu["idle_ticks"] <= cpu["ticks"]
+        kinds = cpu["ipis_reschedule"] + cpu["ipis_kick"] + cpu["ipis_timer"]
+        assert max(cpu["ipis_reschedule"], cpu["ipis_kick"], cpu["ipis_timer"]) <= cpu["ipis"]
+        assert cpu["ipis"] <= kinds
+
+    def total(name: str) -> int:
+        return int(sum(cpu[name] for cpu in found["cpus"]))
+
+    # The run may end before the last kick arrives.
+    assert total("kicks_sent") - total("kicks_answered") - total("kicks_refused") in (0, 1)
+    # The boot CPU of a netbook wakes the other one, whose timer sleeps.
+    assert total("ipis_timer") > 0
+    assert found["cpus"][0]["broadcasts"] >= total("ipis_timer")
+
+
 def test_time_adds_up_on_every_cpu() -> None:
     found = run_json("hackbench", "--duration", "0.05")
     assert found["ending"] == "time up"

@@ -78,7 +78,12 @@ class Simulation:
     figures: Frame
     """The benchmark's figures: ``name, unit, better, value, samples``."""
     cpus: Frame
-    """A row per CPU: ``cpu, node, busy_ns, idle_ns, ticks, ipis``."""
+    """A row per CPU: ``cpu, node, busy_ns, idle_ns``; ``irq_ns`` of the busy time in interrupts and
+    softirqs, ``softirq_ns`` of that in softirqs; ``ticks``, of which ``idle_ticks`` found it idle;
+    ``ipis`` from other CPUs, for wake-ups and the stopper thread (``ipis_reschedule``), to balance
+    for idle CPUs (``ipis_kick``) and in place of its sleeping timer's (``ipis_timer``);
+    ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
+    CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""
     tasks: Frame
     """A row per task: ``task, comm, birth_cpu, cpu`` (the last one)``, runtime_ns, switches,
     migrations``; ``birth_cpu`` is null for a task that the run's end kept from being born."""

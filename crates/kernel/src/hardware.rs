@@ -110,6 +110,12 @@ pub trait Hardware {
     }
     /// Interrupts `to`, so that it looks at its run queue.
     fn send_reschedule(&mut self, from: CpuId, to: CpuId);
+    /// Interrupts `to`, which idles, so that it balances; `polling_suffices` if a CPU that watches
+    /// for work is told by a flag.
+    fn send_kick(&mut self, from: CpuId, to: CpuId, polling_suffices: bool) {
+        let _ = polling_suffices;
+        self.send_reschedule(from, to);
+    }
     /// How long a search that looks at the run queues of `cpus` other CPUs takes on `cpu`, ns. The
     /// path that searches is charged with its whole cost already; this is for kernels that
     /// measure their searches.

@@ -12,6 +12,7 @@
 use crate::cpuidle::GovernorKind;
 use crate::fair::balance::BalanceRules;
 use crate::fair::build::DomainRules;
+use crate::fair::nohz::NohzRules;
 use crate::fair::queue::FairRules;
 use crate::fair::slow_path::SlowPathRules;
 use crate::fair::wake::{IdleSearch, RecentUsed, WakeRules};
@@ -95,6 +96,8 @@ pub struct Kernel {
     pub balance: BalanceRules,
     /// Real-time tasks.
     pub rt: RtRules,
+    /// Who balances for CPUs without a tick.
+    pub nohz: NohzRules,
     /// How domains are built.
     pub domains: DomainRules,
     /// The idle governor, unless a scenario chooses another.
@@ -113,6 +116,8 @@ struct File {
     wake: Wake,
     balance: BalanceRules,
     rt: RtRules,
+    #[serde(default)]
+    nohz: NohzRules,
     domains: Spanned<DomainRules>,
     cpuidle: Cpuidle,
 }
@@ -202,6 +207,7 @@ impl Kernel {
             wake: self.wake,
             balance: self.balance,
             rt: self.rt,
+            nohz: self.nohz,
             hz: self.hz,
             ttwu_queue: self.ttwu_queue,
         };
@@ -249,6 +255,12 @@ impl Kernel {
             ("balance.newidle_random", balance.newidle_random.to_string()),
             ("rt.pull", kebab(&self.rt.pull)),
             ("rt.choice", kebab(&self.rt.choice)),
+            ("nohz.variant", self.nohz.name().to_owned()),
+        ]);
+        if let NohzRules::Push { stale_kick } = self.nohz {
+            settings.push(("nohz.stale_kick", stale_kick.to_string()));
+        }
+        settings.extend([
             ("domains.clusters", domains.clusters.to_string()),
             ("domains.imbalance_pct", domains.imbalance_pct.to_string()),
             ("domains.busy_factor", domains.busy_factor.to_string()),
@@ -344,6 +356,7 @@ fn check(file: File) -> Result<Kernel, Fault> {
         ttwu_queue,
         balance: file.balance,
         rt: file.rt,
+        nohz: file.nohz,
         domains,
         governor,
     })

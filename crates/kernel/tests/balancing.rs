@@ -70,7 +70,7 @@ impl World {
         let bench = Bench { tick_ns: config.tick_ns(), ..Bench::default() };
         let mut world = World { machine, sched, bench, tasks: Vec::new() };
         for cpu in world.machine.cpu_ids() {
-            world.sched.stop_tick(cpu);
+            world.sched.start_tickless(cpu);
         }
         world
     }

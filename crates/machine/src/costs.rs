@@ -111,6 +111,8 @@ pub struct PathCosts {
     pub wakeup_ns: u64,
     /// One timer tick, interrupt entry and exit included.
     pub tick_ns: u64,
+    /// What a tick takes longer if it wakes an idle CPU: cold caches, and work that waited.
+    pub idle_tick_ns: u64,
     /// Entry and exit of a device interrupt, handler left out.
     pub irq_ns: u64,
     /// Entry and exit of softirq processing, handlers left out.
@@ -144,6 +146,7 @@ impl Default for PathCosts {
             context_switch_ns: 1_000,
             wakeup_ns: 700,
             tick_ns: 1_500,
+            idle_tick_ns: 0,
             irq_ns: 500,
             softirq_ns: 300,
             ipi_send_ns: 150,
@@ -166,6 +169,7 @@ impl PathCosts {
         ("context_switch_ns", |costs| &mut costs.context_switch_ns),
         ("wakeup_ns", |costs| &mut costs.wakeup_ns),
         ("tick_ns", |costs| &mut costs.tick_ns),
+        ("idle_tick_ns", |costs| &mut costs.idle_tick_ns),
         ("irq_ns", |costs| &mut costs.irq_ns),
         ("softirq_ns", |costs| &mut costs.softirq_ns),
         ("ipi_send_ns", |costs| &mut costs.ipi_send_ns),

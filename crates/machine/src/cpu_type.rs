@@ -32,7 +32,8 @@ pub struct IdleState {
     pub transition_energy_nj: u64,
     /// A busy loop (`CPUIDLE_FLAG_POLLING`).
     pub polling: bool,
-    /// The CPU's own timer stops, and a broadcast timer wakes it (`CPUIDLE_FLAG_TIMER_STOP`).
+    /// The CPU's own timer stops, and a broadcast timer wakes it (`CPUIDLE_FLAG_TIMER_STOP`); see
+    /// [`BroadcastIrq`](crate::BroadcastIrq).
     pub local_timer_stop: bool,
     /// Switched off by the driver or the user (`CPUIDLE_FLAG_OFF`, sysfs `disable`).
     pub disabled: bool,

@@ -47,6 +47,7 @@ impl Machine {
             "name": self.name(),
             "description": self.description(),
             "hz": self.hz(),
+            "broadcast_irq": self.broadcast_irq().name(),
             "cpu_count": self.cpu_count(),
             "cpus": cpus,
             "topology": {

@@ -25,6 +25,6 @@ pub use cpuset::{CpuSet, CpuSetError, Iter};
 pub use error::MachineError;
 pub use file::{Numbering, Regular};
 pub use memory::MemoryLimits;
-pub use model::{FrequencyDomain, Machine};
+pub use model::{BroadcastIrq, FrequencyDomain, Machine};
 pub use topology::{Level, Topology};
 pub use units::{CPUS_MAX, CpuId};

@@ -14,6 +14,30 @@ pub struct FrequencyDomain {
     pub cpu_type: usize,
 }
 
+/// Which CPU takes the interrupt of the broadcast timer, which serves CPUs in idle states that stop
+/// their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BroadcastIrq {
+    /// The CPU whose event is the next: the kernel moves the interrupt's affinity there
+    /// (`CLOCK_EVT_FEAT_DYNIRQ`, v3.9, d2348fb6fdc6), as on ARM.
+    #[default]
+    NextEvent,
+    /// The boot CPU, CPU 0, which passes it on to the others by inter-processor interrupts
+    /// (`tick_do_broadcast()`): the PC's HPET, whose interrupt 0 stays where it is.
+    BootCpu,
+}
+
+impl BroadcastIrq {
+    /// Every variant with its name in files.
+    pub(crate) const NAMES: [(&'static str, BroadcastIrq); 2] =
+        [("next-event", BroadcastIrq::NextEvent), ("boot-cpu", BroadcastIrq::BootCpu)];
+
+    /// The name that files give it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, irq)| *irq == self).map_or("", |(name, _)| name)
+    }
+}
+
 /// Hardware as data. Every accessor that takes a CPU is an array look-up and panics when the
 /// machine has no such CPU.
 ///
@@ -31,6 +55,7 @@ pub struct Machine {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) hz: u32,
+    pub(crate) broadcast_irq: BroadcastIrq,
     pub(crate) topology: Topology,
     pub(crate) distances: Vec<u32>,
     pub(crate) cpu_types: Vec<CpuType>,
@@ -66,6 +91,12 @@ impl Machine {
     #[inline]
     pub fn tick_ns(&self) -> u64 {
         (1_000_000_000 + u64::from(self.hz) / 2) / u64::from(self.hz)
+    }
+
+    /// Which CPU takes the interrupt of the broadcast timer.
+    #[inline]
+    pub fn broadcast_irq(&self) -> BroadcastIrq {
+        self.broadcast_irq
     }
 
     /// The CPU tree.

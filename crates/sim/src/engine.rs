@@ -2,6 +2,7 @@
 //! that it causes run to completion on that CPU's clock. State that they change is visible to
 //! other CPUs from then on, so the order between CPUs is exact to the length of a kernel path.
 
+use crate::broadcast::Broadcast;
 use crate::decisions::Decisions;
 use crate::energy::{EnergyMeter, deepest};
 use crate::figures::Figures;
@@ -11,14 +12,14 @@ use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
 use crate::outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
-use crate::platform::{Cpu, Doing, FULL_SPEED, Platform, Timer};
+use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::topology::Domains;
-use schedlab_kernel::sched::{Scheduler, TaskState, WakeFlags};
+use schedlab_kernel::sched::{BalanceCounts, Scheduler, TaskState, WakeFlags};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Pid, StrId, Strings};
 use schedlab_workload::TASKS_MAX;
@@ -84,6 +85,9 @@ impl<'a, O: Observer> Engine<'a, O> {
                 ahead: false,
                 tick_ns: NEVER,
                 ipi_ns: NEVER,
+                ipi_kinds: 0,
+                broadcast_ns: NEVER,
+                timer_stopped: false,
                 timers: BinaryHeap::with_capacity(64),
                 threads: machine.topology().cores().siblings(cpu).iter().collect(),
                 governor: AnyGovernor::new(settings.governor, tick_ns, capacity),
@@ -95,8 +99,12 @@ impl<'a, O: Observer> Engine<'a, O> {
                 busy_ns: 0,
                 irq_ns: 0,
                 busy_since_ns: None,
+                softirq_ns: 0,
                 ticks: 0,
+                idle_ticks: 0,
                 ipis: 0,
+                ipis_for: [0; 3],
+                broadcasts: 0,
                 running: Pid::IDLE,
                 got_tick: false,
             }
@@ -112,6 +120,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 clock_ns: 0,
                 cpus: machine.cpu_ids().map(cpu).collect(),
                 queue: EventQueue::new(cpu_count, settings.shuffle_ties.then_some(settings.seed)),
+                broadcast: Broadcast::new(machine),
                 energy: EnergyMeter::new(machine),
                 lines: Lines::new(workload.objects.len()),
                 streams: Streams::new(machine, &workload.objects),
@@ -140,7 +149,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             strings,
         };
         for cpu in machine.cpu_ids() {
-            engine.sched.stop_tick(cpu);
+            engine.sched.start_tickless(cpu);
             engine.note_idle_state(cpu, deepest(machine, cpu));
         }
         for spawn in &workload.spawns {
@@ -151,6 +160,14 @@ impl<'a, O: Observer> Engine<'a, O> {
             engine.timers_armed += 1;
             engine.platform.requeue(birth_cpu.index());
         }
+        for cpu in machine.cpu_ids() {
+            engine.platform.enter_broadcast(cpu, deepest(machine, cpu) as usize);
+        }
+        for cpu in 0..cpu_count {
+            engine.platform.requeue(cpu);
+        }
+        // Programming the timers belongs to the time before the run.
+        engine.platform.clock_ns = 0;
         engine
     }
 
@@ -265,11 +282,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         let index = cpu.index();
         let costs = self.platform.machine.path_costs();
         if self.platform.cpus[index].ipi_ns <= self.platform.clock_ns {
-            self.platform.cpus[index].ipi_ns = NEVER;
-            self.platform.cpus[index].ipis += 1;
-            self.platform.clock_ns += costs.ipi_handle_ns;
-            self.sched.interrupt_from_cpu(cpu, &mut self.platform);
+            self.answer(cpu);
         }
+        self.platform.broadcast_interrupt(cpu);
         let hard_due = |platform: &Platform<'_, O>| {
             let first = platform.cpus[index].timers.peek();
             first.is_some_and(|Reverse(timer)| timer.hard_ns <= platform.clock_ns)
@@ -287,10 +302,30 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         if self.platform.cpus[index].tick_ns <= self.platform.clock_ns {
             self.platform.cpus[index].ticks += 1;
+            self.platform.cpus[index].idle_ticks += u64::from(self.sched.current(cpu).is_none());
             self.arm_tick(cpu);
             self.sched.tick(cpu, &mut self.platform);
         }
+        let since_ns = self.platform.clock_ns;
         self.sched.softirq(cpu, &mut self.platform);
+        self.platform.cpus[index].softirq_ns += self.platform.clock_ns - since_ns;
+    }
+
+    /// Does what other CPUs interrupted this one for.
+    fn answer(&mut self, cpu: CpuId) {
+        let state = &mut self.platform.cpus[cpu.index()];
+        state.ipi_ns = NEVER;
+        let kinds = std::mem::take(&mut state.ipi_kinds);
+        state.ipis += u64::from(kinds != 0);
+        for (count, kind) in state.ipis_for.iter_mut().zip([Ipi::Reschedule, Ipi::Kick, Ipi::Timer])
+        {
+            *count += u64::from(kinds & kind as u8 != 0);
+        }
+        // An interrupt in place of the timer's is handled as the timer's.
+        if kinds != Ipi::Timer as u8 {
+            self.platform.clock_ns += self.platform.machine.path_costs().ipi_handle_ns;
+            self.sched.interrupt_from_cpu(cpu, &mut self.platform);
+        }
     }
 
     fn expire(&mut self, cpu: CpuId, task: TaskId) {
@@ -302,7 +337,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// The next tick: all CPUs tick at multiples of its length.
-    fn arm_tick(&mut self, cpu: CpuId) {
+    pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
         let tick_ns = self.platform.tick_ns;
         let next_ns = (self.platform.clock_ns / tick_ns + 1) * tick_ns;
         self.platform.cpus[cpu.index()].tick_ns = next_ns;
@@ -314,6 +349,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         loop {
             if self.sched.need_resched(cpu) {
                 let prev = self.sched.current(cpu);
+                if prev.is_none() && self.sched.stops_tick_first() {
+                    self.restart_tick(cpu);
+                }
                 let next = self.sched.schedule(cpu, &mut self.platform);
                 if prev.is_none() && next.is_some() && self.platform.cpus[index].tick_ns == NEVER {
                     self.arm_tick(cpu);
@@ -363,7 +401,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             // Another CPU's event, or an interrupt of this one, comes before the next operation.
             let state = &self.platform.cpus[index];
             let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-            let interrupt_ns = state.ipi_ns.min(state.tick_ns).min(timer_ns);
+            let interrupt_ns =
+                state.ipi_ns.min(state.tick_ns).min(timer_ns).min(state.broadcast_ns);
             let now_ns = self.platform.clock_ns;
             if step == Step::Computes || self.sched.need_resched(cpu) {
                 continue;
@@ -400,12 +439,22 @@ impl<'a, O: Observer> Engine<'a, O> {
             CpuTimes {
                 busy_ns: cpu.busy_ns,
                 irq_ns: cpu.irq_ns,
+                softirq_ns: cpu.softirq_ns,
                 idle_ns: std::mem::take(&mut cpu.idle_ns),
                 ticks: cpu.ticks,
+                idle_ticks: cpu.idle_ticks,
                 ipis: cpu.ipis,
+                ipis_reschedule: cpu.ipis_for[0],
+                ipis_kick: cpu.ipis_for[1],
+                ipis_timer: cpu.ipis_for[2],
+                broadcasts: cpu.broadcasts,
+                balance: BalanceCounts::default(),
             }
         });
-        let cpus = cpus.collect();
+        let mut cpus: Vec<CpuTimes> = cpus.collect();
+        for (index, cpu) in cpus.iter_mut().enumerate() {
+            cpu.balance = self.sched.balance_counts(CpuId(index as u32));
+        }
         let tasks = self.sched.tasks().iter().enumerate().map(|(index, task)| TaskSummary {
             comm: self.strings.get(self.platform.comms[index]).to_owned(),
             runtime_ns: self.sched.entity(TaskId(index as u32)).sum_exec_runtime_ns,

@@ -17,6 +17,10 @@ impl<O: Observer> Engine<'_, O> {
         let index = cpu.index();
         self.platform.set_stream(cpu, None);
         self.sched.before_idle(cpu, &mut self.platform);
+        let stops_tick_first = self.sched.stops_tick_first();
+        if stops_tick_first {
+            self.try_to_stop_tick(cpu);
+        }
         self.platform.clock_ns += self.platform.machine.path_costs().idle_entry_ns;
         let now_ns = self.platform.clock_ns;
         let (mut choice, mut stop_tick) = (0, true);
@@ -27,10 +31,11 @@ impl<O: Observer> Engine<'_, O> {
             choice = answer.index;
             stop_tick = answer.stop_tick;
         }
-        let state = &mut self.platform.cpus[index];
-        if stop_tick && std::mem::replace(&mut state.tick_ns, NEVER) != NEVER {
-            self.sched.stop_tick(cpu);
+        if stop_tick && !stops_tick_first {
+            self.try_to_stop_tick(cpu);
         }
+        self.platform.enter_broadcast(cpu, choice);
+        let now_ns = self.platform.clock_ns;
         let state = &mut self.platform.cpus[index];
         state.doing = Doing::Idle { since_ns: now_ns, state: choice as u32 };
         let polls = state.states.get(choice).is_some_and(|state| state.polling);
@@ -45,6 +50,27 @@ impl<O: Observer> Engine<'_, O> {
         self.platform.set_activity(cpu, Activity::Idle(choice as u32));
     }
 
+    /// The tick of `cpu`, which idles, stops, unless the balancer needs it. Sleeping tasks do not
+    /// matter, however soon they wake: their timers are high-resolution ones, at which
+    /// `get_next_timer_interrupt()` does not look.
+    fn try_to_stop_tick(&mut self, cpu: CpuId) {
+        let index = cpu.index();
+        if self.platform.cpus[index].tick_ns != NEVER
+            && self.sched.stop_tick(cpu, &mut self.platform)
+        {
+            self.platform.cpus[index].tick_ns = NEVER;
+        }
+    }
+
+    /// Older kernels start the tick again whenever a CPU leaves the idle loop, if only to enter it
+    /// again (`tick_nohz_restart_sched_tick()`).
+    pub(crate) fn restart_tick(&mut self, cpu: CpuId) {
+        if self.platform.cpus[cpu.index()].tick_ns == NEVER {
+            self.sched.restart_tick(cpu);
+            self.arm_tick(cpu);
+        }
+    }
+
     pub(crate) fn note_idle_state(&mut self, cpu: CpuId, state: u32) {
         let hardware_state = self.platform.machine.idle_states(cpu).get(state as usize);
         let latency_us = hardware_state.map(|s| (s.governor_exit_latency_ns / 1000) as u32);
@@ -56,6 +82,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn leave_idle(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
         let index = cpu.index();
         self.idle_cpus -= 1;
+        self.platform.leave_broadcast(cpu);
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
         self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);

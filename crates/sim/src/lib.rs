@@ -1,6 +1,7 @@
 //! Virtual time: drives the kernel over a machine with a workload. One run is a pure function of
 //! machine, kernel, workload, duration and seed.
 
+mod broadcast;
 mod decisions;
 mod energy;
 mod engine;

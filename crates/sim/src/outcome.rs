@@ -5,7 +5,7 @@ use crate::energy::Energy;
 use crate::figures::Figure;
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::preset::Kernel;
-use schedlab_kernel::sched::SchedConfig;
+use schedlab_kernel::sched::{BalanceCounts, SchedConfig};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Strings, Task};
 
@@ -60,12 +60,26 @@ pub struct CpuTimes {
     pub busy_ns: u64,
     /// Of that, in interrupts and softirqs, ns.
     pub irq_ns: u64,
+    /// Of that, in softirqs, ns.
+    pub softirq_ns: u64,
     /// In each idle state, ns.
     pub idle_ns: Vec<u64>,
     /// Ticks.
     pub ticks: u64,
-    /// Interrupts from other CPUs.
+    /// Of these, ticks that found it idle.
+    pub idle_ticks: u64,
+    /// Interrupts from other CPUs; one may be for several things.
     pub ipis: u64,
+    /// Those for wake-ups and the stopper thread.
+    pub ipis_reschedule: u64,
+    /// Those that made it balance for idle CPUs, or should have.
+    pub ipis_kick: u64,
+    /// Those in place of its timer's, which slept.
+    pub ipis_timer: u64,
+    /// Interrupts of the broadcast timer, which it passes on.
+    pub broadcasts: u64,
+    /// Balancing softirqs, and kicks by which CPUs make others balance.
+    pub balance: BalanceCounts,
 }
 
 /// A task at the end of a run.

@@ -1,6 +1,7 @@
 //! The simulated hardware: per-CPU clocks, timers, interrupts and execution speed, and the
 //! kernel's requests to them.
 
+use crate::broadcast::Broadcast;
 use crate::decisions::Decisions;
 use crate::energy::{Activity, EnergyMeter};
 use crate::lines::Lines;
@@ -29,6 +30,17 @@ pub struct Timer {
     pub soft_ns: u64,
     /// Whom it wakes.
     pub task: u32,
+}
+
+/// What an interrupt of another CPU is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ipi {
+    /// To look at its run queue: a wake-up, work for the stopper thread.
+    Reschedule = 1,
+    /// To balance for idle CPUs.
+    Kick = 2,
+    /// What its own timer would have been, which sleeps.
+    Timer = 4,
 }
 
 /// What a CPU is doing between its events.
@@ -69,6 +81,12 @@ pub struct Cpu {
     pub tick_ns: u64,
     /// When an interrupt of another CPU arrives, ns.
     pub ipi_ns: u64,
+    /// What it is for: bits of [`Ipi`]; none if a flag tells a CPU that polls.
+    pub ipi_kinds: u8,
+    /// When the broadcast timer interrupts this CPU, ns.
+    pub broadcast_ns: u64,
+    /// It sleeps, and its timer with it.
+    pub timer_stopped: bool,
     /// Sleepers.
     pub timers: BinaryHeap<Reverse<Timer>>,
     /// The threads of its core, itself included.
@@ -91,10 +109,18 @@ pub struct Cpu {
     pub busy_since_ns: Option<u64>,
     /// Time in each idle state, ns.
     pub idle_ns: Vec<u64>,
+    /// Of the interrupts, in softirqs, ns.
+    pub softirq_ns: u64,
     /// Ticks handled.
     pub ticks: u64,
+    /// Of these, while it idled.
+    pub idle_ticks: u64,
     /// Interrupts from other CPUs handled.
     pub ipis: u64,
+    /// By what they were for, in the order of [`Ipi`].
+    pub ipis_for: [u64; 3],
+    /// Interrupts of the broadcast timer handled.
+    pub broadcasts: u64,
     /// What it runs, as events name it.
     pub running: Pid,
     /// The last sleep ended by a tick.
@@ -112,6 +138,8 @@ pub struct Platform<'a, O> {
     pub cpus: Vec<Cpu>,
     /// Their next events.
     pub queue: EventQueue,
+    /// The timer of those whose own stops.
+    pub broadcast: Broadcast,
     /// Power.
     pub energy: EnergyMeter,
     /// Cache lines of the workload.
@@ -199,8 +227,11 @@ impl<O: Observer> Platform<'_, O> {
     #[inline]
     pub fn requeue(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
-        let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-        let next_ns = state.done_ns.min(state.tick_ns).min(state.ipi_ns).min(timer_ns);
+        let mut next_ns = state.done_ns.min(state.ipi_ns).min(state.broadcast_ns);
+        if !state.timer_stopped {
+            let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+            next_ns = next_ns.min(state.tick_ns).min(timer_ns);
+        }
         // Interrupts wait while a kernel path runs.
         let next_ns = if next_ns == NEVER { NEVER } else { next_ns.max(state.busy_until_ns) };
         self.queue.set(cpu, next_ns);
@@ -216,6 +247,36 @@ impl<O: Observer> Platform<'_, O> {
             *work_left = work_left.saturating_sub((now_ns - *since_ns).saturating_mul(rate));
             *since_ns = now_ns;
             state.ahead = false;
+        }
+    }
+
+    /// Makes another CPU look: by interrupt, or by a flag if it polls and that suffices.
+    fn tell(&mut self, from: CpuId, to: CpuId, kind: Ipi, polling_suffices: bool) {
+        if polling_suffices && self.polls_idle(to) {
+            // The target sees the flag's cache line change.
+            let arrival_ns = self.clock_ns + self.machine.line_transfer_ps(from, to) / 1000;
+            self.arrive(from, to, arrival_ns, 0);
+        } else {
+            self.send_ipi(from, to, kind);
+        }
+    }
+
+    /// Interrupts another CPU.
+    pub fn send_ipi(&mut self, from: CpuId, to: CpuId, kind: Ipi) {
+        let costs = self.machine.path_costs();
+        self.clock_ns += costs.ipi_send_ns;
+        let event = EventKind::IpiSend { target_cpu: Some(to), callback: StrId::EMPTY };
+        self.emit(from, event);
+        self.arrive(from, to, self.clock_ns + costs.ipi_deliver_ns, kind as u8);
+    }
+
+    fn arrive(&mut self, from: CpuId, to: CpuId, arrival_ns: u64, kinds: u8) {
+        self.replan(to.index(), from);
+        let target = &mut self.cpus[to.index()];
+        target.ipi_ns = target.ipi_ns.min(arrival_ns);
+        target.ipi_kinds |= kinds;
+        if target.doing != Doing::Kernel {
+            self.requeue(to.index());
         }
     }
 
@@ -350,12 +411,15 @@ impl<O: Observer> Hardware for Platform<'_, O> {
         }
     }
 
-    fn charge(&mut self, _: CpuId, path: Path) {
+    fn charge(&mut self, cpu: CpuId, path: Path) {
         let costs = self.machine.path_costs();
         self.clock_ns += match path {
             Path::Wakeup => costs.wakeup_ns,
             Path::RemoteWakeup => costs.wakeup_ns / 2,
             Path::ContextSwitch => costs.context_switch_ns,
+            Path::Tick if self.cpus[cpu.index()].running == Pid::IDLE => {
+                costs.tick_ns + costs.idle_tick_ns
+            }
             Path::Tick => costs.tick_ns,
             Path::Migrate => costs.migrate_ns,
             Path::Softirq => costs.softirq_ns,
@@ -366,23 +430,11 @@ impl<O: Observer> Hardware for Platform<'_, O> {
     }
 
     fn send_reschedule(&mut self, from: CpuId, to: CpuId) {
-        let costs = self.machine.path_costs();
-        let polling = self.polls_idle(to);
-        let arrival_ns = if polling {
-            // The target sees the flag's cache line change.
-            self.clock_ns + self.machine.line_transfer_ps(from, to) / 1000
-        } else {
-            self.clock_ns += costs.ipi_send_ns;
-            let kind = EventKind::IpiSend { target_cpu: Some(to), callback: StrId::EMPTY };
-            self.emit(from, kind);
-            self.clock_ns + costs.ipi_deliver_ns
-        };
-        self.replan(to.index(), from);
-        let target = &mut self.cpus[to.index()];
-        target.ipi_ns = target.ipi_ns.min(arrival_ns);
-        if target.doing != Doing::Kernel {
-            self.requeue(to.index());
-        }
+        self.tell(from, to, Ipi::Reschedule, true);
+    }
+
+    fn send_kick(&mut self, from: CpuId, to: CpuId, polling_suffices: bool) {
+        self.tell(from, to, Ipi::Kick, polling_suffices);
     }
 
     fn scan_ns(&self, _: CpuId, cpus: u32) -> u64 {

@@ -15,6 +15,7 @@ impl<O: Observer> Engine<'_, O> {
     /// The first thing that does not hold, in one line.
     pub fn verify(&self) -> Result<(), String> {
         self.sched.verify()?;
+        self.platform.verify_broadcast()?;
         for cpu in self.platform.machine.cpu_ids() {
             self.verify_cpu(cpu)?;
         }
@@ -28,7 +29,9 @@ impl<O: Observer> Engine<'_, O> {
         // A sleep may be so long that its timer never fires.
         let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
         if self.platform.queue.time_ns(id.index()) == NEVER
-            && (told || cpu.tick_ns != NEVER || cpu.done_ns != NEVER || timer_ns != NEVER)
+            && (told
+                || cpu.done_ns != NEVER
+                || (!cpu.timer_stopped && (cpu.tick_ns != NEVER || timer_ns != NEVER)))
         {
             return wrong("it has events, but is not queued");
         }

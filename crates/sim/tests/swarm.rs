@@ -39,7 +39,8 @@ impl Dice {
 
 fn machine(dice: &mut Dice) -> Machine {
     if dice.chance(15) {
-        let preset = dice.pick(&["juno-r0", "pixel6-gs101", "generic", "nehalem-ep-2s"]);
+        let preset =
+            dice.pick(&["juno-r0", "pixel6-gs101", "generic", "nehalem-ep-2s", "atom-netbook-ht"]);
         return Machine::preset(preset).expect("a preset");
     }
     let preset = Machine::preset_text("generic").expect("a preset");
@@ -84,6 +85,10 @@ fn kernel(dice: &mut Dice) -> Kernel {
     }
     if dice.chance(30) {
         text = text.replace("pull = \"push-ipi\"", "pull = \"plain\"");
+    }
+    let nohz = dice.pick(&["pull\"", "push\"\nstale_kick = true", "push\"\nstale_kick = false"]);
+    if dice.chance(50) {
+        text = text.replace("variant = \"modern\"", &format!("variant = \"{nohz}"));
     }
     if dice.chance(20) {
         text = text.replace("ttwu_queue = \"other-cache\"", "ttwu_queue = \"never\"");

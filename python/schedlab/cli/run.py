@@ -73,6 +73,9 @@ FORMATS: dict[str, Literal["perfetto", "parquet", "csv"]] = {
     metavar="OUT.html",
     help="Write an HTML page with the run's timeline and latencies.",
 )
+@click.option(
+    "--interrupts", is_flag=True, help="Show ticks, kicks and interrupts of every CPU by kind."
+)
 @click.option("--explain", is_flag=True, help="List where tasks were placed, and why.")
 @click.option(
     "--explain-task",
@@ -98,6 +101,7 @@ def command(
     shuffle_ties: bool,
     trace_file: Path | None,
     page: Path | None,
+    interrupts: bool,
     explain: bool,
     explain_task: int | None,
     limit: int,
@@ -136,6 +140,8 @@ def command(
         print_json(_as_dict(run, explain_task))
         return
     _print(run, limit)
+    if interrupts:
+        _print_interrupts(run, limit)
     if run.decisions is not None:
         _print_decisions(run, explain_task, limit)
         if run.decisions_left_out:
@@ -228,6 +234,29 @@ def _print(run: Simulation, limit: int) -> None:
         f"{energy.transitions_j:,.3f}"
     )
     click.echo(f"{run.events:,} events, digest {run.digest}")
+
+
+def _print_interrupts(run: Simulation, limit: int) -> None:
+    click.echo()
+    print_table(
+        [
+            Column("cpu", "CPU"),
+            Column("ticks", "ticks", integer),
+            Column("idle_ticks", "idle", integer),
+            Column("balance_softirqs", "softirqs", integer),
+            Column("kicks_sent", "kicks", integer),
+            Column("kicks_answered", "answered", integer),
+            Column("kicks_refused", "refused", integer, spare=1),
+            Column("ipis_reschedule", "IPIs", integer),
+            Column("ipis_kick", "kick", integer),
+            Column("ipis_timer", "timer", integer),
+            Column("broadcasts", "broadcast", integer),
+            Column("irq_ns", "irq ms", decimal(3, 1e6)),
+            Column("softirq_ns", "softirq ms", decimal(3, 1e6)),
+        ],
+        run.cpus.to_dicts(),
+        limit=limit,
+    )
 
 
 def _print_decisions(run: Simulation, task: int | None, limit: int) -> None:

@@ -38,9 +38,11 @@ impl DomainFlags {
     pub const OVERLAP: DomainFlags = DomainFlags(0x2000);
     /// Crosses NUMA nodes.
     pub const NUMA: DomainFlags = DomainFlags(0x4000);
+    /// Tasks are packed to save power. Gone since v3.5 (8e7fbcbc22c1), so the bit is none of 6.12.
+    pub const POWERSAVINGS_BALANCE: DomainFlags = DomainFlags(0x8000);
 
     /// Every flag with its name, as debugfs prints it, in the order of the bits.
-    const NAMES: [(DomainFlags, &str); 15] = [
+    const NAMES: [(DomainFlags, &str); 16] = [
         (DomainFlags::BALANCE_NEWIDLE, "SD_BALANCE_NEWIDLE"),
         (DomainFlags::BALANCE_EXEC, "SD_BALANCE_EXEC"),
         (DomainFlags::BALANCE_FORK, "SD_BALANCE_FORK"),
@@ -56,6 +58,7 @@ impl DomainFlags {
         (DomainFlags::PREFER_SIBLING, "SD_PREFER_SIBLING"),
         (DomainFlags::OVERLAP, "SD_OVERLAP"),
         (DomainFlags::NUMA, "SD_NUMA"),
+        (DomainFlags::POWERSAVINGS_BALANCE, "SD_POWERSAVINGS_BALANCE"),
     ];
 
     /// The names of the flags that are set, as debugfs prints them, in the order of their bits.

@@ -10,6 +10,7 @@ mod run_queue;
 mod task;
 mod verify;
 
+pub use balance::BalanceCounts;
 pub use placement::WakeFlags;
 pub use run_queue::RunQueue;
 pub use task::{AffinityId, NewTask, Task, TaskState};
@@ -17,7 +18,7 @@ pub use task::{AffinityId, NewTask, Task, TaskState};
 use crate::fair::TaskId;
 use crate::fair::balance::BalanceRules;
 use crate::fair::entity::Entity;
-use crate::fair::nohz::Nohz;
+use crate::fair::nohz::{Nohz, NohzRules};
 use crate::fair::queue::FairRules;
 use crate::fair::slow_path::SlowPathRules;
 use crate::fair::sums::Sums;
@@ -42,6 +43,8 @@ pub struct SchedConfig {
     pub balance: BalanceRules,
     /// Real-time tasks.
     pub rt: RtRules,
+    /// Who balances for CPUs without a tick.
+    pub nohz: NohzRules,
     /// Ticks a second.
     pub hz: u32,
     /// Which wake-ups are left to the CPU that the task wakes on.
@@ -80,6 +83,7 @@ pub struct Scheduler {
     entities: Vec<Entity>,
     affinities: Vec<CpuSet>,
     nohz: Nohz,
+    older_nohz: balance::OlderNohz,
     /// Some CPU has tasks to spare (`rd->overloaded`).
     overloaded: bool,
     /// Until when some CPU balances a domain of which one at a time is balanced, ns.
@@ -117,6 +121,7 @@ impl Scheduler {
         let mut scheduler = Scheduler {
             sums,
             nohz: Nohz::default(),
+            older_nohz: balance::OlderNohz::new(config.nohz, cpu_count, false),
             overloaded: false,
             serial_until_ns: 0,
             interval_max: 1,

@@ -21,6 +21,7 @@ impl Scheduler {
         }
         self.verify_rt()?;
         self.verify_sums()?;
+        self.verify_idle_balancing()?;
         for (index, &places) in places.iter().enumerate() {
             self.verify_task(TaskId(index as u32), places)?;
         }

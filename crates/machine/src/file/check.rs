@@ -7,8 +7,8 @@ use toml::Spanned;
 use super::{cores, layout, raw};
 use crate::error::Fault;
 use crate::{
-    CacheCosts, CpuSet, CpuType, FrequencyDomain, Machine, MemoryLimits, PathCosts, SmtCurve,
-    Topology, UncorePower,
+    BroadcastIrq, CacheCosts, CpuSet, CpuType, FrequencyDomain, Machine, MemoryLimits, PathCosts,
+    SmtCurve, Topology, UncorePower,
 };
 
 /// The default tick rate: `CONFIG_HZ_250`, the kernel's own default.
@@ -49,6 +49,16 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         Some(hz) if (24..=10_000).contains(hz.get_ref()) => *hz.get_ref(),
         Some(hz) => return fault(hz, "hz is a kernel's tick rate: 100, 250, 300 or 1000"),
     };
+    let broadcast_irq = match &file.broadcast_irq {
+        None => BroadcastIrq::default(),
+        Some(name) => match BroadcastIrq::NAMES.iter().find(|(known, _)| known == name.get_ref()) {
+            Some((_, irq)) => *irq,
+            None => {
+                let what = "the broadcast timer interrupts \"next-event\" or \"boot-cpu\"";
+                return fault(name, what);
+            }
+        },
+    };
     let distances = distances(file.numa.as_ref(), &topology)?;
     let smt = smt(file.smt.as_ref(), topology.threads_per_core_max())?;
     let types = cpu_types(&file.cpu_type, &topology)?;
@@ -78,6 +88,7 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         name: file.name,
         description: file.description,
         hz,
+        broadcast_irq,
         topology,
         distances,
         cpu_types: types.cpu_types,

@@ -1,7 +1,8 @@
 //! A machine as it is about to be written: nothing derived, nothing checked yet.
 
 use crate::{
-    CacheCosts, CpuSet, CpuType, Machine, MemoryLimits, PathCosts, SmtCurve, Topology, UncorePower,
+    BroadcastIrq, CacheCosts, CpuSet, CpuType, Machine, MemoryLimits, PathCosts, SmtCurve,
+    Topology, UncorePower,
 };
 
 /// What a machine file says. Importers fill one; the written text is then loaded like any other
@@ -10,6 +11,7 @@ pub(crate) struct Draft {
     pub name: String,
     pub description: String,
     pub hz: u32,
+    pub broadcast_irq: BroadcastIrq,
     pub topology: Topology,
     pub distances: Vec<u32>,
     pub kinds: Vec<Kind>,
@@ -44,6 +46,7 @@ impl From<&Machine> for Draft {
             name: machine.name.clone(),
             description: machine.description.clone(),
             hz: machine.hz,
+            broadcast_irq: machine.broadcast_irq,
             topology: machine.topology.clone(),
             distances: machine.distances.clone(),
             kinds: kinds.collect(),

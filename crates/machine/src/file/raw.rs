@@ -15,6 +15,7 @@ pub struct File {
     #[serde(default)]
     pub description: String,
     pub hz: Option<Spanned<u32>>,
+    pub broadcast_irq: Option<Spanned<String>>,
     pub topology: Option<Spanned<Topology>>,
     pub cpu_groups: Option<Spanned<CpuGroups>>,
     pub numa: Option<Spanned<Numa>>,

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::cores::{DOMAIN_LEVELS, domains_by_level};
 use super::draft::{Draft, Kind};
 use super::layout::Regular;
-use crate::{CacheCosts, CpuSet, IdleState, Machine, MemoryLimits, Opp, PathCosts, Topology};
+use crate::{
+    BroadcastIrq, CacheCosts, CpuSet, IdleState, Machine, MemoryLimits, Opp, PathCosts, Topology,
+};
 
 /// Comments of a file by the table or key that they stand above; `""` is the head of the file.
 pub(crate) type Notes = BTreeMap<&'static str, String>;
@@ -31,6 +33,9 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
     }
     page.note("hz");
     page.line(&format!("hz = {}", draft.hz));
+    if draft.broadcast_irq != BroadcastIrq::default() {
+        page.line(&format!("broadcast_irq = {}", quoted(draft.broadcast_irq.name())));
+    }
     topology(&mut page, &draft.topology);
     distances(&mut page, draft);
     if draft.smt.threads() > 1 {

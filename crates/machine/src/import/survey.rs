@@ -7,7 +7,8 @@ use crate::file::draft::{Draft, Kind};
 use crate::file::save::{Notes, write_toml};
 use crate::topology::Misplaced;
 use crate::{
-    CPUS_MAX, CacheCosts, CpuId, CpuSet, CpuType, Level, MemoryLimits, PathCosts, Topology,
+    BroadcastIrq, CPUS_MAX, CacheCosts, CpuId, CpuSet, CpuType, Level, MemoryLimits, PathCosts,
+    Topology,
 };
 
 /// A source's account of a machine. What it does not tell stays empty.
@@ -180,6 +181,7 @@ impl Survey {
             cache_costs,
             path_costs: PathCosts::default(),
             memory_limits: MemoryLimits::default(),
+            broadcast_irq: BroadcastIrq::default(),
         };
         let notes: Notes =
             self.notes.iter().map(|(place, lines)| (*place, lines.join("\n"))).collect();

@@ -5,11 +5,17 @@
 mod active;
 mod newidle;
 mod nohz;
+mod nohz_pull;
+mod nohz_push;
 mod periodic;
 mod pull;
+mod tickless;
+
+pub use tickless::BalanceCounts;
+pub(super) use tickless::OlderNohz;
 
 use super::Scheduler;
-use crate::fair::nohz::KickFlags;
+use crate::fair::nohz::{KickFlags, NohzRules};
 use crate::fair::topology::Domain;
 use crate::hardware::Hardware;
 use schedlab_machine::CpuId;
@@ -77,6 +83,10 @@ pub(super) struct QueueState {
     pub last_blocked_update: u64,
     /// The CPU to which the stopper thread is to push a task (`active_balance`, `push_cpu`).
     pub push_cpu: Option<CpuId>,
+    /// A kick came that the CPU has neither answered nor refused yet.
+    pub kick_pending: bool,
+    /// What was done so far.
+    pub counts: BalanceCounts,
 }
 
 /// `msecs_to_jiffies()`.
@@ -106,7 +116,11 @@ impl Scheduler {
         if self.rt.active {
             self.push_by_interrupt(cpu, hardware);
         }
-        self.accept_kick(cpu);
+        match self.config.nohz {
+            NohzRules::Modern {} => self.accept_kick(cpu),
+            NohzRules::Push { stale_kick } => self.accept_push(cpu, stale_kick),
+            NohzRules::Pull {} => {}
+        }
         self.push_running(cpu, hardware);
     }
 

@@ -10,7 +10,7 @@ use schedlab_machine::{CpuId, CpuSet};
 
 impl Scheduler {
     /// `cpu` stops its tick to idle (`nohz_balance_enter_idle()`).
-    pub fn stop_tick(&mut self, cpu: CpuId) {
+    pub(super) fn enter_idle_mask(&mut self, cpu: CpuId) {
         let balance = &mut self.rqs[cpu.index()].balance;
         balance.has_blocked_load = true;
         self.nohz.has_blocked = true;
@@ -63,7 +63,9 @@ impl Scheduler {
         let before = std::mem::replace(asked, asked.with(flags));
         // Whoever set the first flag has sent the interrupt.
         if !before.has(KickFlags::KICKS) {
-            hardware.send_reschedule(cpu, target);
+            self.rqs[target.index()].balance.kick_pending = true;
+            self.rqs[cpu.index()].balance.counts.kicks_sent += 1;
+            hardware.send_kick(cpu, target, true);
         }
     }
 
@@ -76,9 +78,13 @@ impl Scheduler {
         }
         let flags = std::mem::take(&mut balance.asked);
         balance.idle_balance = idles;
+        balance.kick_pending = false;
         if idles {
             balance.accepted = flags;
             balance.softirq = true;
+            balance.counts.kicks_answered += 1;
+        } else {
+            balance.counts.kicks_refused += 1;
         }
     }
 

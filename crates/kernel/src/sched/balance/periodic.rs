@@ -3,7 +3,7 @@
 
 use super::super::Scheduler;
 use crate::fair::balance::CpuIdle;
-use crate::fair::nohz::after;
+use crate::fair::nohz::{NohzRules, after};
 use crate::fair::topology::DomainFlags;
 use crate::hardware::{Hardware, Path};
 use schedlab_machine::CpuId;
@@ -19,10 +19,17 @@ impl Scheduler {
         if self.domains.stack(cpu).is_empty() {
             return;
         }
-        if !after(self.rqs[cpu.index()].balance.next_balance, hardware.jiffies()) {
-            self.rqs[cpu.index()].balance.softirq = true;
+        let due = !after(self.rqs[cpu.index()].balance.next_balance, hardware.jiffies());
+        match self.config.nohz {
+            NohzRules::Modern {} => {
+                self.rqs[cpu.index()].balance.softirq |= due;
+                self.kick_idle_balancer(cpu, hardware);
+            }
+            NohzRules::Pull {} => self.trigger_pull(cpu, due, hardware),
+            // Another CPU is only thought of when there is nothing to do for this one.
+            NohzRules::Push { .. } if due => self.rqs[cpu.index()].balance.softirq = true,
+            NohzRules::Push { .. } => self.consider_push(cpu, hardware),
         }
-        self.kick_idle_balancer(cpu, hardware);
     }
 
     /// Runs the balancing softirq of `cpu` if it is raised (`sched_balance_softirq()`); interrupts
@@ -32,13 +39,30 @@ impl Scheduler {
             return;
         }
         hardware.charge(cpu, Path::Softirq);
+        self.rqs[cpu.index()].balance.counts.softirqs += 1;
         let was_idle = self.rqs[cpu.index()].balance.idle_balance;
         if self.balance_for_idle(cpu, was_idle, hardware) {
             return;
         }
-        self.update_blocked_averages(cpu, hardware);
         let idle = if was_idle { CpuIdle::Idle } else { CpuIdle::Busy };
-        self.balance_domains(cpu, idle, cpu, hardware);
+        self.rebalance(cpu, idle, cpu, hardware);
+        match self.config.nohz {
+            NohzRules::Modern {} => {}
+            NohzRules::Pull {} => self.pull_for_others(cpu, was_idle, hardware),
+            NohzRules::Push { .. } => self.push_for_others(cpu, was_idle, hardware),
+        }
+    }
+
+    /// Balances `cpu`, whose averages are brought to the present before.
+    pub(super) fn rebalance(
+        &mut self,
+        cpu: CpuId,
+        idle: CpuIdle,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        self.update_blocked_averages(cpu, hardware);
+        self.balance_domains(cpu, idle, executing_cpu, hardware);
     }
 
     /// Balances `cpu` in each of its domains that is due (`sched_balance_domains()`).

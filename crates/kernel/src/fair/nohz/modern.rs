@@ -3,11 +3,12 @@
 //!
 //! Source: `kernel/sched/fair.c` of Linux 6.12.117.
 
-use super::balance::follows_priority;
-use super::capacity::is_reduced;
-use super::topology::Domains;
-use super::view::CpuState;
-use super::wake::LlcShared;
+use super::after;
+use crate::fair::balance::follows_priority;
+use crate::fair::capacity::is_reduced;
+use crate::fair::topology::Domains;
+use crate::fair::view::CpuState;
+use crate::fair::wake::LlcShared;
 use schedlab_machine::{CpuId, CpuSet};
 
 /// What a kicked CPU is to do (`NOHZ_*`, with their bits).
@@ -52,11 +53,6 @@ pub struct Nohz {
     pub next_balance: u64,
     /// When their averages are due, jiffies.
     pub next_blocked: u64,
-}
-
-/// `time_after(a, b)`.
-pub(crate) fn after(a: u64, b: u64) -> bool {
-    (b.wrapping_sub(a) as i64) < 0
 }
 
 /// What a busy CPU's tick asks for. `domains` to `housekeeping` describe the machine.

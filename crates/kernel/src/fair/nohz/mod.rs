@@ -1,0 +1,71 @@
+//! Who balances for CPUs that sleep without a tick, in three generations: one idle CPU keeps its
+//! tick and pulls ([`pull`], 2.6.21 to 2.6.35); a busy CPU kicks an idle one ([`push`], 2.6.36); the
+//! kick rules of today ([`modern`], 6.12).
+
+pub mod modern;
+pub mod pull;
+pub mod push;
+
+pub use modern::{Kick, KickFlags, Nohz};
+
+use super::topology::{DomainFlags, Domains};
+use schedlab_machine::{CpuId, CpuSet};
+use serde::Deserialize;
+
+/// Which generation a kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "variant", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum NohzRules {
+    /// 2.6.21 to 2.6.35.
+    Pull {},
+    /// From 2.6.36 on (83cd4fe27ad8).
+    Push {
+        /// A kicked CPU goes by its last tick, so that one that became idle after it refuses and is
+        /// not kicked again (until v3.2, 6eb57e0d65eb).
+        stale_kick: bool,
+    },
+    /// 6.12.
+    Modern {},
+}
+
+impl Default for NohzRules {
+    fn default() -> Self {
+        NohzRules::Modern {}
+    }
+}
+
+impl NohzRules {
+    /// The variant's name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NohzRules::Pull {} => "pull",
+            NohzRules::Push { .. } => "push",
+            NohzRules::Modern {} => "modern",
+        }
+    }
+}
+
+/// `time_after(a, b)`.
+pub(crate) fn after(a: u64, b: u64) -> bool {
+    (b.wrapping_sub(a) as i64) < 0
+}
+
+/// An idle CPU of a group that is partly busy, so that balancing wakes no idle package or core: the
+/// first one of the first such group, in the domains of `cpu` that save power
+/// (`find_new_ilb()`, `is_semi_idle_group()`).
+fn in_semi_idle_group(domains: &Domains, cpu: CpuId, idle: &CpuSet) -> Option<CpuId> {
+    if idle.weight() < 2 {
+        return None;
+    }
+    let saves = |&&membership: &&crate::fair::topology::Membership| {
+        domains.get(membership).flags.has(DomainFlags::POWERSAVINGS_BALANCE)
+    };
+    let stack = domains.stack(cpu).iter();
+    let mut levels = stack.skip_while(|membership| !saves(membership)).take_while(saves);
+    levels.find_map(|&membership| {
+        domains.ring(membership).find_map(|group| {
+            let idle = group.span & *idle;
+            if idle == group.span { None } else { idle.first() }
+        })
+    })
+}

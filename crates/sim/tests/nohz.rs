@@ -1,0 +1,188 @@
+//! Ticks, kicks and interrupts of idle balancing, against what one counts by hand.
+
+use schedlab_kernel::fair::build::build_domains;
+use schedlab_kernel::preset::Kernel;
+use schedlab_machine::{CpuId, CpuSet, Machine};
+use schedlab_sim::{CpuTimes, Engine, Settings, run_watched};
+use schedlab_workload::build::Builder;
+use schedlab_workload::program::Workload;
+use std::path::Path;
+
+const MS: u64 = 1_000_000;
+
+/// v6.12 at 1000 Hz with another generation of idle balancing.
+fn kernel(nohz: &str) -> Kernel {
+    let text = Kernel::preset_text("v6.12").expect("a preset").replace("hz = 250", "hz = 1000");
+    let text = text.replace("variant = \"modern\"", nohz);
+    Kernel::from_toml("test", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Tasks that never end, each bound to one of `cpus`.
+fn busy(cpus: &[u32]) -> Workload {
+    let mut build = Builder::new("busy");
+    for &cpu in cpus {
+        let program = build.program("busy", |code| {
+            code.run(1_000_000 * MS);
+        });
+        build.attributes(program).affinity = Some(CpuSet::of(CpuId(cpu)));
+        build.spawn(program, cpu, 0);
+    }
+    build.finish().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The CPUs' counts after `ms` milliseconds, everything checked on the way.
+fn counts(machine: &Machine, kernel: &Kernel, workload: &Workload, ms: u64) -> Vec<CpuTimes> {
+    let settings = Settings::new(kernel, machine, ms * MS, 1);
+    let domains = build_domains(machine, kernel.domains);
+    let engine = Engine::new(machine, domains, workload, &settings, Vec::new());
+    let outcome = run_watched(machine, engine, ms * MS, 1);
+    outcome.unwrap_or_else(|what| panic!("{what}")).cpus
+}
+
+fn netbook() -> Machine {
+    Machine::preset("atom-netbook-ht").expect("a preset")
+}
+
+/// One package of four cores without threads.
+fn quad() -> Machine {
+    let text = Machine::preset_text("generic").expect("a preset");
+    let begin = text.find("[topology]").expect("a topology");
+    let end = text.find("# The whole core's").expect("a comment after it");
+    let topology = "[topology]\ncores_per_llc = 4\nthreads_per_core = 1\n\n";
+    let text = format!("{}{topology}{}", &text[..begin], &text[end..]);
+    let text = text.replace("throughput = [1.0, 1.25]", "throughput = [1.0]");
+    let text = text.replace("power = [1.0, 1.15]", "power = [1.0]");
+    Machine::parse(&text, Path::new("quad")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn pull_keeps_the_idle_thread_of_a_busy_core_ticking() {
+    let cpus = counts(&netbook(), &kernel("variant = \"pull\""), &busy(&[0]), 1000);
+    // CPU 0 runs from 0 ms on and ticks at 1, 2 ... 999 ms; the run ends before its tick at 1000.
+    assert_eq!((cpus[0].ticks, cpus[0].idle_ticks), (999, 0));
+    // Its first tick finds no owner and sends CPU 1 round its idle loop, which then ticks at 2, 3
+    // ... 999 ms.
+    assert_eq!((cpus[1].ticks, cpus[1].idle_ticks), (998, 998));
+    // That one interrupt aside, there is nothing to tell. No kicks in this generation.
+    assert_eq!(cpus[1].ipis_reschedule, 1);
+    assert_eq!(cpus.iter().map(|cpu| cpu.balance.kicks_sent).sum::<u64>(), 0);
+}
+
+#[test]
+fn the_boot_cpu_passes_the_broadcast_timer_on() {
+    let cpus = counts(&netbook(), &kernel("variant = \"pull\""), &busy(&[0]), 1000);
+    // CPU 1 sleeps for nearly a millisecond at a time in states that stop its timer, so each of its
+    // 998 ticks is an interrupt of the HPET on CPU 0 and an interrupt from there. One more woke
+    // CPU 0 itself in the beginning.
+    assert_eq!((cpus[0].broadcasts, cpus[1].broadcasts), (998 + 1, 0));
+    assert_eq!((cpus[0].ipis_timer, cpus[1].ipis_timer), (0, 998));
+    // Where the interrupt follows the sleeper, it wakes it directly.
+    let text = Machine::preset_text("atom-netbook-ht").expect("a preset");
+    let text = text.replace("\"boot-cpu\"", "\"next-event\"");
+    let machine = Machine::parse(&text, Path::new("moved")).unwrap_or_else(|e| panic!("{e}"));
+    let moved = counts(&machine, &kernel("variant = \"pull\""), &busy(&[0]), 1000);
+    assert_eq!((moved[0].broadcasts, moved[1].ipis_timer, moved[1].idle_ticks), (0, 0, 998));
+    // What it costs the busy CPU: the interrupts it takes and those it sends.
+    let costs = machine.path_costs();
+    let expected_ns = 999 * costs.irq_ns + 998 * costs.ipi_send_ns;
+    assert_eq!(cpus[0].irq_ns - moved[0].irq_ns, expected_ns);
+}
+
+#[test]
+fn a_cpu_can_sleep_without_any_timer_of_its_own() {
+    // CPU 1 wakes now and then by the broadcast timer of CPU 0, which sleeps as deeply.
+    let mut build = Builder::new("sleeper");
+    let program = build.program("sleeper", |code| {
+        code.repeat(100, |code| {
+            code.run(100_000);
+            code.sleep(7 * MS);
+        });
+    });
+    build.attributes(program).affinity = Some(CpuSet::of(CpuId(1)));
+    build.spawn(program, 1, 3 * MS);
+    let workload = build.finish().unwrap_or_else(|error| panic!("{error}"));
+    for nohz in ["variant = \"push\"\nstale_kick = false", "variant = \"modern\""] {
+        let cpus = counts(&netbook(), &kernel(nohz), &workload, 500);
+        // 3 ms, then every 7.1 ms and what timers and the kernel take: 70 times at most.
+        assert!((60..=70).contains(&cpus[1].ipis_timer), "{nohz}: {cpus:?}");
+        assert_eq!(cpus[0].broadcasts, cpus[1].ipis_timer, "{nohz}");
+    }
+}
+
+#[test]
+fn push_lets_the_idle_thread_sleep() {
+    for stale_kick in [false, true] {
+        let nohz = format!("variant = \"push\"\nstale_kick = {stale_kick}");
+        let cpus = counts(&netbook(), &kernel(&nohz), &busy(&[0]), 1000);
+        assert_eq!((cpus[0].ticks, cpus[1].ticks), (999, 0));
+        // One running task needs nobody's help.
+        assert_eq!((cpus[0].balance.kicks_sent, cpus[1].ipis), (0, 0));
+        // The broadcast timer woke CPU 0 in the beginning.
+        assert_eq!(cpus[0].broadcasts, 1);
+    }
+}
+
+#[test]
+fn push_the_second_busy_cpu_kicks_whenever_balancing_is_due() {
+    let kernel = kernel("variant = \"push\"\nstale_kick = false");
+    let cpus = counts(&quad(), &kernel, &busy(&[0, 1]), 1000);
+    // CPU 0 ticks first and becomes the first pick, which kicks only with two tasks. CPU 1 is the
+    // second and kicks with its one, unless its own balancing is due, which comes first.
+    assert_eq!(cpus[0].balance.kicks_sent, 0);
+    // The one kicked is the owner, CPU 2: in the beginning CPUs 0 to 3 idled, and CPU 0 owned
+    // balancing and lost it when its task came. Without an owner, it is the first idle CPU.
+    let kicked = cpus[2].balance.kicks_answered;
+    assert_eq!(cpus[1].balance.kicks_sent, kicked);
+    assert_eq!((cpus[2].ipis_kick, cpus[3].ipis_kick), (kicked, 0));
+    // The domain of 4 CPUs balances every 4 ms in the beginning and, as there is nothing to move,
+    // every 8 ms from then on: kicks at 1 (the machine has idled for long), 9, 17 ... 993 ms. When
+    // balancing of CPU 1 itself is due just then, the kick comes a tick later, and all that follow
+    // do, too; busy CPUs balance every 16 * 8 - 1 ms.
+    assert!((120..=126).contains(&kicked), "{kicked}");
+    assert_eq!(cpus.iter().map(|cpu| cpu.idle_ticks).sum::<u64>(), 0);
+}
+
+#[test]
+fn push_in_2_6_36_a_cpu_that_idles_since_its_last_tick_refuses_and_is_left_alone() {
+    // CPU 2 runs for 1.5 ms: its only tick finds it busy. It idles from then on, as CPU 3 always
+    // did, and owns balancing, as nobody did before.
+    let mut build = Builder::new("stale");
+    for (cpu, run_ns) in [(0, 1_000_000 * MS), (1, 1_000_000 * MS), (2, 3 * MS / 2)] {
+        let program = build.program("busy", |code| {
+            code.run(run_ns);
+        });
+        build.attributes(program).affinity = Some(CpuSet::of(CpuId(cpu)));
+        build.spawn(program, cpu, 0);
+    }
+    let workload = build.finish().unwrap_or_else(|error| panic!("{error}"));
+    let kicks = |stale_kick: bool| {
+        let nohz = format!("variant = \"push\"\nstale_kick = {stale_kick}");
+        let cpus = counts(&quad(), &kernel(&nohz), &workload, 500);
+        let sum = |of: fn(&CpuTimes) -> u64| cpus.iter().map(of).sum::<u64>();
+        (sum(|cpu| cpu.balance.kicks_answered), sum(|cpu| cpu.balance.kicks_refused))
+    };
+    let (answered, refused) = kicks(true);
+    // CPU 3 may be kicked while CPU 2 runs; once CPU 2 owns balancing, it refuses once, and its
+    // flag keeps everybody else from being kicked.
+    assert!(answered <= 1, "{answered}");
+    assert_eq!(refused, 1);
+    let (answered, refused) = kicks(false);
+    assert!(answered > 50, "{answered}");
+    assert_eq!(refused, 0);
+}
+
+#[test]
+fn on_an_idle_machine_nobody_ticks() {
+    let mut build = Builder::new("late");
+    let program = build.program("late", |code| {
+        code.run(MS / 10);
+    });
+    build.spawn(program, 0, 400 * MS);
+    build.spawn(program, 2, 500 * MS);
+    let workload = build.finish().unwrap_or_else(|error| panic!("{error}"));
+    for nohz in ["pull\"", "push\"\nstale_kick = true", "modern\""] {
+        let cpus = counts(&quad(), &kernel(&format!("variant = \"{nohz}")), &workload, 600);
+        // The tasks run for less than a tick, and nobody stays behind to tick.
+        assert_eq!(cpus.iter().map(|cpu| cpu.ticks).sum::<u64>(), 0, "{nohz}");
+    }
+}

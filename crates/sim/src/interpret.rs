@@ -193,6 +193,23 @@ impl<O: Observer> Engine<'_, O> {
                 self.sched.exec(cpu, &mut self.platform);
                 Step::GivesUp
             }
+            Op::SetAffinity { to } => {
+                if self.progress[index].stage > 0 {
+                    return Step::Done;
+                }
+                self.progress[index].stage = 1;
+                self.system_call();
+                let program = self.progress[index].program;
+                let attributes = &self.workload.programs[program.0 as usize].attributes;
+                let allowed = attributes.other_affinities[to as usize];
+                let affinity = self.sched.affinity(allowed & *self.platform.machine.cpus());
+                self.sched.set_affinity(cpu, affinity, &mut self.platform);
+                Step::GivesUp
+            }
+            Op::SystemCalls(count) => {
+                let call_ns = self.platform.machine.path_costs().syscall_ns;
+                self.compute(task, count.saturating_mul(call_ns), true)
+            }
             Op::Join => {
                 if self.progress[index].children == 0 {
                     return Step::Done;

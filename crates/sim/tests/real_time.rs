@@ -20,6 +20,8 @@ struct Actor<'a> {
     policy: Policy,
     cpus: &'a [u32],
     write: &'a dyn Fn(&mut Code),
+    /// Sets of CPUs to which it changes.
+    others: &'a [&'a [u32]],
 }
 
 /// A task that is created on the first of its CPUs.
@@ -29,7 +31,7 @@ fn at<'a>(
     cpus: &'a [u32],
     write: &'a dyn Fn(&mut Code),
 ) -> Actor<'a> {
-    Actor { comm, policy, cpus, write }
+    Actor { comm, policy, cpus, write, others: &[] }
 }
 
 /// Who ran when on which CPU: name, CPU, from and to, ns.
@@ -43,7 +45,9 @@ fn play(kernel: &Kernel, actors: &[Actor<'_>]) -> Stints {
         let program = build.program(actor.comm, |code| (actor.write)(code));
         let attributes = build.attributes(program);
         attributes.policy = actor.policy;
-        attributes.affinity = Some(actor.cpus.iter().map(|&cpu| CpuId(cpu)).collect::<CpuSet>());
+        let set = |cpus: &[u32]| cpus.iter().map(|&cpu| CpuId(cpu)).collect::<CpuSet>();
+        attributes.affinity = Some(set(actor.cpus));
+        attributes.other_affinities = actor.others.iter().map(|cpus| set(cpus)).collect();
         build.spawn(program, actor.cpus[0], 0);
     }
     let workload = build.finish().expect("a valid workload");
@@ -218,4 +222,36 @@ fn an_equal_that_can_go_nowhere_else_makes_the_running_one_go() {
     assert_eq!(course(&stints, 0), [("roams", 0), ("pinned", 20)]);
     let went = stints.iter().find(|stint| stint.0 == "roams" && stint.1 != 0).expect("it went");
     assert!(went.2.abs_diff(20 * MS) < PATHS_NS, "{went:?}");
+}
+
+#[test]
+fn a_task_that_may_not_stay_is_moved_by_the_stopper() {
+    for policy in [Policy::Normal, Policy::Fifo(50)] {
+        let moves = |code: &mut Code| {
+            code.run(10 * MS).op(Op::SetAffinity { to: 0 }).run(10 * MS);
+            code.op(Op::SetAffinity { to: 1 }).run(10 * MS);
+        };
+        let other = late(0, 15);
+        let mut actors = [
+            at("moves", policy, &[0], &moves),
+            at("hog", Policy::Fifo(60), &[2], &other),
+            at("fair", Policy::Normal, &[0], &other),
+        ];
+        actors[0].others = &[&[2, 3], &[3]];
+        let stints = play(&kernel(), &actors);
+        let of = stints.iter().filter(|stint| stint.0 == "moves" && stint.3 - stint.2 > PATHS_NS);
+        let cpus: Vec<u32> = of.map(|stint| stint.1).collect();
+        // CPU 2 is the first that is allowed. A real-time task would wait there for a more urgent
+        // one, but the CPU that it leaves makes overloaded CPUs push.
+        let (first, last) = (cpus.first(), cpus.last());
+        assert_eq!((first, last), (Some(&0), Some(&3)), "{policy:?}: {stints:?}");
+        assert_eq!(cpus.contains(&2), policy == Policy::Normal, "{policy:?}: {stints:?}");
+        // What it leaves goes to whoever waits there.
+        let ends = stints.iter().rfind(|stint| stint.0 == "moves" && stint.1 == 0);
+        let left_ns = ends.expect("it ran on CPU 0").3;
+        let follows = |stint: &&(String, u32, u64, u64)| {
+            stint.0 == "fair" && (left_ns..left_ns + PATHS_NS).contains(&stint.2)
+        };
+        assert!(stints.iter().find(follows).is_some(), "{policy:?}: {stints:?}");
+    }
 }

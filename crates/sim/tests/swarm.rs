@@ -111,6 +111,9 @@ fn amount(dice: &mut Dice, scale_ns: u64) -> Amount {
 
 /// One thing that never waits for another task.
 fn alone(dice: &mut Dice, code: &mut Code, lines: ObjectId) {
+    if dice.chance(5) {
+        code.op(Op::SetAffinity { to: dice.below(SETS) as u32 });
+    }
     let scale_ns = dice.pick(&[500, 20_000, 300_000, 3_000_000]);
     match dice.below(9) {
         0..=2 => _ = code.op(Op::Run(amount(dice, scale_ns))),
@@ -125,6 +128,10 @@ fn alone(dice: &mut Dice, code: &mut Code, lines: ObjectId) {
             code.op(Op::Touch { line, access, count });
         }
     }
+}
+
+fn some_cpus(dice: &mut Dice, cpus: u32) -> CpuSet {
+    (0..dice.within(1, 4)).map(|_| CpuId(dice.below(u64::from(cpus)) as u32)).collect()
 }
 
 /// What the tasks of a program are like; so many percent of programs are real-time ones.
@@ -150,13 +157,13 @@ fn attributes(
         attributes.slice_ns = Some(dice.within(100_000, 10_000_000));
     }
     if dice.chance(30) {
-        let mut allowed = CpuSet::EMPTY;
-        for _ in 0..dice.within(1, 4) {
-            allowed.insert(CpuId(dice.below(u64::from(cpus)) as u32));
-        }
-        attributes.affinity = Some(allowed);
+        attributes.affinity = Some(some_cpus(dice, cpus));
     }
+    attributes.other_affinities = (0..SETS).map(|_| some_cpus(dice, cpus)).collect();
 }
+
+/// Sets of CPUs to which each program's tasks may change.
+const SETS: u64 = 3;
 
 const COUNT: Op = Op::Count { metric: MetricId(0), amount: 1 };
 

@@ -72,7 +72,7 @@ impl Workload {
             let closes = matches!(*op, Op::Repeat { .. })
                 || matches!(*op, Op::Jump { to } if to as usize <= at);
             if !closes {
-                let (op, what) = self.words(op);
+                let (op, what) = self.words(program, op);
                 steps.push(Step { depth: ends.len(), op: op.to_owned(), what });
             }
             ends.retain(|end| *end != at);
@@ -80,7 +80,7 @@ impl Workload {
         steps
     }
 
-    fn words(&self, op: &Op) -> (&'static str, String) {
+    fn words(&self, program: &Program, op: &Op) -> (&'static str, String) {
         let which = |which: Which| self.which(which);
         match *op {
             Op::Run(time) => ("run", amount(time)),
@@ -118,6 +118,11 @@ impl Workload {
             Op::SpinUntil(object) => ("spin until set", which(object)),
             Op::SetFlag(object) => ("set", which(object)),
             Op::Yield => ("yield", String::new()),
+            Op::SetAffinity { to } => {
+                let cpus = program.attributes.other_affinities.get(to as usize);
+                ("change CPUs", cpus.map_or_else(String::new, |cpus| format!("to {cpus}")))
+            }
+            Op::SystemCalls(count) => ("system calls", format!("{count} x")),
             Op::Fork { program, count, thread } => {
                 let comm = self.programs.get(program.0 as usize).map_or("?", |p| p.comm.as_str());
                 let noun = if thread { "thread" } else { "process" };

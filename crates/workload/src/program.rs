@@ -272,6 +272,15 @@ pub enum Op {
     SetFlag(Which),
     /// `sched_yield()`.
     Yield,
+    /// Change the CPUs that the task may use (`sched_setaffinity()`), by the place of the new set
+    /// in [`Attributes::other_affinities`].
+    SetAffinity {
+        /// That place.
+        to: u32,
+    },
+    /// Enter the kernel so often and come back at once, as with a device that swallows what is
+    /// written to it.
+    SystemCalls(u64),
     /// Create `count` tasks that run a program.
     Fork {
         /// Their program.
@@ -417,6 +426,15 @@ pub struct Attributes {
     pub slice_ns: Option<u64>,
     /// CPUs that it may use; `None`: all.
     pub affinity: Option<CpuSet>,
+    /// Sets to which it changes later ([`Op::SetAffinity`]).
+    pub other_affinities: Vec<CpuSet>,
+}
+
+impl Attributes {
+    /// Every set of CPUs that its tasks are bound to at some time.
+    pub fn affinities(&self) -> impl Iterator<Item = &CpuSet> {
+        self.affinity.iter().chain(&self.other_affinities)
+    }
 }
 
 /// A program.

@@ -147,17 +147,20 @@ impl Workload {
                 let comm = &program.comm;
                 return whole(format!("program {comm}: priority {priority} is not in 1 to 99"));
             }
-            if program.attributes.affinity.is_some_and(|cpus| cpus.is_empty()) {
+            if program.attributes.affinities().any(|cpus| cpus.is_empty()) {
                 let comm = &program.comm;
                 return whole(format!("program {comm} is allowed on no CPU; name one"));
             }
             for (at, op) in program.ops.iter().enumerate() {
-                self.check(op, at, &program.ops).map_err(|what| WorkloadError::Operation {
-                    workload: self.name.clone(),
-                    program: program.comm.clone(),
-                    at,
-                    op: op.name(),
-                    what,
+                let sets = program.attributes.other_affinities.len();
+                self.check(op, at, &program.ops, sets).map_err(|what| {
+                    WorkloadError::Operation {
+                        workload: self.name.clone(),
+                        program: program.comm.clone(),
+                        at,
+                        op: op.name(),
+                        what,
+                    }
                 })?;
             }
         }
@@ -173,7 +176,7 @@ impl Workload {
     pub fn validate_on(&self, machine: &Machine) -> Result<(), WorkloadError> {
         let cpus = machine.cpus();
         for program in &self.programs {
-            if program.attributes.affinity.is_some_and(|allowed| !allowed.intersects(cpus)) {
+            if program.attributes.affinities().any(|allowed| !allowed.intersects(cpus)) {
                 let what = format!(
                     "program {} is allowed on no CPU of this machine, which has {} CPUs; change \
                      its affinity",
@@ -200,7 +203,7 @@ impl Workload {
         Ok(())
     }
 
-    fn check(&self, op: &Op, at: usize, ops: &[Op]) -> Result<(), String> {
+    fn check(&self, op: &Op, at: usize, ops: &[Op], sets: usize) -> Result<(), String> {
         for (which, (noun, fits)) in op.objects() {
             if matches!(op, Op::Lock(_) | Op::Unlock(_))
                 && matches!(which, Which::Random { .. } | Which::Next { .. } | Which::OfCpu { .. })
@@ -222,6 +225,11 @@ impl Workload {
             }
         }
         self.check_slots(at, ops)?;
+        if let Op::SetAffinity { to } = *op
+            && to as usize >= sets
+        {
+            return Err(format!("set {to} of CPUs does not exist; the program has {sets}"));
+        }
         if let Some(MetricId(id)) = op.metric()
             && id as usize >= self.metrics.len()
         {

@@ -1,6 +1,7 @@
 //! rt-app's own example files load, or are refused for what they ask.
 
-use schedlab_workload::program::{ObjectKind, Op, Workload};
+use schedlab_machine::{CpuId, CpuSet};
+use schedlab_workload::program::{ObjectKind, Op, Policy, Workload};
 use schedlab_workload::{WorkloadError, load, rt_app};
 use std::path::Path;
 
@@ -36,7 +37,11 @@ fn the_examples_load() {
         ("example4", 3),
         ("example5", 3),
         ("example7", 3),
+        ("example6", 2),
+        ("example8", 2),
         ("example9", 4),
+        ("dvfs", 2),
+        ("calibration", 2),
     ] {
         match example(name) {
             Ok(workload) => assert_eq!(workload.programs.len(), programs, "{name}"),
@@ -49,13 +54,9 @@ fn the_examples_load() {
 fn what_is_not_modelled_is_refused_by_name_and_line() {
     let refused = [
         ("custom-slice", "custom-slice.json:19: policy SCHED_DEADLINE is not modelled"),
-        ("dvfs", "dvfs.json:5: policy SCHED_FIFO is not modelled"),
-        ("calibration", "calibration.json:19: policy SCHED_FIFO is not modelled"),
-        ("example6", "example6.json:13: iorun is not modelled"),
-        ("example8", "example8.json:13: cpus changes between phases"),
         ("example10", "example10.json:12: taskgroup: task groups are not modelled"),
         ("example11", "example11.json:17: taskgroup: task groups are not modelled"),
-        ("merge-thread0", "merge-thread0.json:4: unknown key exec in thread thread0"),
+        ("merge-thread0", "merge-thread0.json:4: exec: thread0 is a piece to be merged"),
     ];
     for (name, message) in refused {
         assert!(refusal(name).starts_with(message), "{}", refusal(name));
@@ -124,7 +125,17 @@ fn errors_name_line_and_mend() {
         ("{\"tasks\": {\"a\": {\"fork\": \"b\"}}}", "x.json:1: fork: no thread is called b"),
         ("{\"tasks\": {\"a\": {\"run\": 1}}", "x.json:1: a comma or } belongs here"),
         ("{\"tasks\": {\"a\": {}}}", "x: program a, operation 0 (Jump): the loop never lets time"),
-        ("{\"global\": {}}", "x.json:1: tasks are missing"),
+        ("{}", "x.json:1: tasks are missing"),
+        ("{\n\"global\": {}}", "x.json:2: global without tasks: a piece to be merged"),
+        ("{\n\"resources\": {}}", "x.json:2: resources without tasks: a piece to be merged"),
+        (
+            "{\"tasks\": {\"a\": {\"policy\": \"SCHED_RR\",\n\"priority\": 0, \"run\": 1}}}",
+            "x.json:2: priority must be a whole number in 1 to 99 under this policy",
+        ),
+        (
+            "{\"tasks\": {\"a\": {\"iorun\": 1}}, \"global\": {\n\"io_device\": \"/dev/sda\"}}",
+            "x.json:2: io_device: how long its writes take is not known; only /dev/null",
+        ),
         ("{ /* ", "x.json:1: a comment without end"),
         ("{\"tasks\": {\"a\": {\"instance\": 1000000, \"run\": 1}}}", "x.json:1: 1000000 threads"),
         ("{\"tasks\": {\"a\": {\"cpus\": [], \"run\": 1}}}", "x.json:1: cpus allows no CPU"),
@@ -134,4 +145,40 @@ fn errors_name_line_and_mend() {
     }
     let deep = "[".repeat(100_000);
     assert!(error(&deep).contains("nested deeper"));
+}
+
+#[test]
+fn real_time_threads_have_a_priority() {
+    let policy = |properties: &str| {
+        let text = format!(r#"{{"tasks": {{"a": {{{properties}, "run": 1}}}}}}"#);
+        let attributes = parse(&text).expect("loads").programs[1].attributes.clone();
+        (attributes.policy, attributes.nice)
+    };
+    assert_eq!(policy(r#""policy": "SCHED_FIFO""#), (Policy::Fifo(10), 0));
+    assert_eq!(policy(r#""priority": 99, "policy": "SCHED_RR""#), (Policy::RoundRobin(99), 0));
+    assert_eq!(policy(r#""priority": -19"#), (Policy::Normal, -19));
+    let dvfs = example("dvfs").expect("loads");
+    assert_eq!(dvfs.programs[1].attributes.policy, Policy::Fifo(10));
+}
+
+#[test]
+fn phases_change_cpus_and_fall_back_to_those_of_the_thread() {
+    let workload = example("example8").expect("loads");
+    let program = &workload.programs[1];
+    let only = |cpu| CpuSet::of(CpuId(cpu));
+    assert_eq!(program.attributes.affinity, Some(only(0)));
+    assert_eq!(program.attributes.other_affinities, [only(0), only(1), only(2)]);
+    let changes = program.ops.iter().filter_map(|op| match op {
+        Op::SetAffinity { to } => Some(*to),
+        _ => None,
+    });
+    assert_eq!(changes.collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn writes_to_the_null_device_are_system_calls_of_a_buffer_each() {
+    let text = r#"{"tasks": {"a": {"iorun": 2500}}, "global": {"mem_buffer_size": 1000}}"#;
+    assert_eq!(parse(text).expect("loads").programs[1].ops[0], Op::SystemCalls(3));
+    let example6 = example("example6").expect("loads");
+    assert!(example6.programs[1].ops.contains(&Op::SystemCalls(1)));
 }

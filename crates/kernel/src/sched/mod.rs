@@ -2,6 +2,7 @@
 //! yield and exit, when the tick fires and when a CPU picks its next task (`kernel/sched/core.c`
 //! with the fair and the real-time class, 6.12).
 
+mod affinity;
 mod balance;
 mod pick;
 mod placement;

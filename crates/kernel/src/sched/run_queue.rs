@@ -44,6 +44,8 @@ pub struct RunQueue {
     pub(super) tasks: Vec<TaskId>,
     /// What balancing remembers.
     pub(super) balance: QueueState,
+    /// The CPU that code on this one chose last where any would do (`distribute_cpu_mask_prev`).
+    pub(super) chosen_last: Option<CpuId>,
 }
 
 /// `cfs_rq->removed`.
@@ -89,6 +91,7 @@ impl RunQueue {
             avg_scan_cost_ns: 0,
             tasks: Vec::with_capacity(QUEUE_ROOM),
             balance: QueueState::default(),
+            chosen_last: None,
         }
     }
 

@@ -2,19 +2,22 @@
 //!
 //! Main creates the threads in the file's order, sleeps for the global `duration` and ends all of
 //! them; with a duration of -1 it waits for them. What is not modelled is refused by name:
-//! real-time and deadline policies, task groups, `iorun`, utilisation clamps, memory binding, and
-//! properties that change between phases.
+//! deadline policies, task groups, utilisation clamps, memory binding, devices that do more than
+//! swallow what is written to them, and properties other than `cpus` that change between phases.
 
 mod json;
 mod thread;
 
 use crate::build::{Builder, Code};
 use crate::error::WorkloadError;
-use crate::program::{Amount, ObjectId, ObjectKind, Op, Policy, ProgramId, Slot, Which, Workload};
+use crate::program::{
+    Amount, Attributes, ObjectId, ObjectKind, Op, ProgramId, Slot, Which, Workload,
+};
 use crate::validate::TASKS_MAX;
+use schedlab_machine::{CPUS_MAX, CpuSet};
 use std::collections::BTreeMap;
 use std::path::Path;
-use thread::{Event, Reader, Thread};
+use thread::{Event, PolicyName, Reader, Thread};
 
 /// Bytes that `mem` writes per ns; an estimate of `memset()` into a buffer of 4 MiB.
 const MEMORY_BYTES_PER_NS: u64 = 10;
@@ -30,8 +33,6 @@ const GLOBAL_WITHOUT_EFFECT: &[&str] = &[
     "ftrace",
     "gnuplot",
     "frag",
-    "io_device",
-    "mem_buffer_size",
     "cumulative_slack",
 ];
 
@@ -53,18 +54,39 @@ const GLOBAL_WITHOUT_EFFECT: &[&str] = &[
 pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let reader = Reader { path };
     let root = json::parse(text, path)?;
-    let (mut tasks, mut global) = (None, Global { duration_ns: None, policy: Policy::Normal });
+    let (mut tasks, mut global) = (None, Global::default());
+    let mut piece = None;
     for member in reader.object("the file", &root)? {
         match member.key.as_str() {
             "tasks" => tasks = Some(member),
-            "global" => global = Global::read(&reader, member)?,
+            "global" => {
+                global = Global::read(&reader, member)?;
+                piece = Some(member);
+            }
+            // Kept for older files: what tasks name comes into being by that.
+            "resources" => {
+                reader.object("resources", &member.value)?;
+                piece = Some(member);
+            }
             other => {
                 let what = format!("{other} is not modelled; a file has tasks and global");
                 return Err(reader.error(member.line, what));
             }
         }
     }
-    let tasks = tasks.ok_or_else(|| reader.error(root.line, "tasks are missing; add them"))?;
+    let Some(tasks) = tasks else {
+        return Err(match piece {
+            None => reader.error(root.line, "tasks are missing; add them"),
+            Some(piece) => {
+                let key = &piece.key;
+                let what = format!(
+                    "{key} without tasks: a piece to be merged with files of tasks, not runnable \
+                     by itself"
+                );
+                reader.error(piece.line, what)
+            }
+        });
+    };
     let threads = reader.object("tasks", &tasks.value)?.iter();
     let threads = threads.map(|member| reader.thread(member, global.policy));
     let threads = threads.collect::<Result<Vec<_>, _>>()?;
@@ -74,23 +96,49 @@ pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
         return Err(reader.error(tasks.line, what));
     }
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    Translation::new(reader, &name, &threads)?.workload(&global)
+    Translation::new(reader, &name, &threads, &global)?.workload()
 }
 
 /// What the whole file says.
 struct Global {
     duration_ns: Option<u64>,
-    policy: Policy,
+    policy: PolicyName,
+    /// Bytes that one `write()` of `iorun` takes at most.
+    buffer_bytes: u64,
+    /// The line that names a device for `iorun` whose time is not known.
+    device_line: Option<usize>,
 }
+
+impl Default for Global {
+    fn default() -> Global {
+        Global {
+            duration_ns: None,
+            policy: PolicyName::Other,
+            buffer_bytes: 4 << 20,
+            device_line: None,
+        }
+    }
+}
+
+/// The device of `iorun` that swallows everything at once, rt-app's default.
+const NULL_DEVICE: &str = "/dev/null";
 
 impl Global {
     fn read(reader: &Reader<'_>, member: &json::Member) -> Result<Global, WorkloadError> {
-        let mut global = Global { duration_ns: None, policy: Policy::Normal };
+        let mut global = Global::default();
         for member in reader.object("global", &member.value)? {
             match member.key.as_str() {
                 "duration" => {
                     let s = reader.integer(member, (-1, 1_000_000))?;
                     global.duration_ns = u64::try_from(s).ok().map(|s| s * 1_000_000_000);
+                }
+                "mem_buffer_size" => {
+                    let bytes = reader.integer(member, (1, i64::from(i32::MAX)))?;
+                    global.buffer_bytes = bytes as u64;
+                }
+                "io_device" => {
+                    let swallows = reader.text(member)? == NULL_DEVICE;
+                    global.device_line = (!swallows).then_some(member.line);
                 }
                 "default_policy" => global.policy = reader.policy(member)?,
                 "pi_enabled" if member.value.kind == json::Kind::Bool(false) => {}
@@ -123,6 +171,7 @@ struct Translation<'a> {
     reader: Reader<'a>,
     build: Builder,
     threads: &'a [Thread],
+    global: &'a Global,
     programs: Vec<ProgramId>,
     objects: BTreeMap<(Sort, &'a str), ObjectId>,
 }
@@ -132,22 +181,29 @@ impl<'a> Translation<'a> {
         reader: Reader<'a>,
         name: &str,
         threads: &'a [Thread],
+        global: &'a Global,
     ) -> Result<Translation<'a>, WorkloadError> {
         let mut build = Builder::new(name);
         build.declare("rt-app");
         let programs = threads.iter().map(|thread| build.declare(&thread.name)).collect();
-        let mut this = Translation { reader, build, threads, programs, objects: BTreeMap::new() };
+        let objects = BTreeMap::new();
+        let mut this = Translation { reader, build, threads, global, programs, objects };
         this.barriers()?;
         this.shared_timers();
         Ok(this)
     }
 
-    fn workload(mut self, global: &Global) -> Result<Workload, WorkloadError> {
+    fn workload(mut self) -> Result<Workload, WorkloadError> {
         let main = ProgramId(0);
         for (thread, program) in self.threads.iter().zip(self.programs.clone()) {
-            *self.build.attributes(program) = thread.attributes.clone();
+            let mut affinities = Affinities::new(thread);
             let mut code = Code::default();
-            self.thread(thread, &mut code)?;
+            self.thread(thread, &mut affinities, &mut code)?;
+            *self.build.attributes(program) = Attributes {
+                affinity: affinities.first,
+                other_affinities: affinities.others,
+                ..thread.attributes.clone()
+            };
             self.build.define(program, |defined| *defined = code);
         }
         self.build.define(main, |code| {
@@ -156,7 +212,7 @@ impl<'a> Translation<'a> {
                     code.op(Op::Fork { program, count: thread.instances, thread: true });
                 }
             }
-            match global.duration_ns {
+            match self.global.duration_ns {
                 Some(duration_ns) => code.sleep(duration_ns).op(Op::ExitGroup),
                 None => code.op(Op::Join),
             };
@@ -227,7 +283,12 @@ impl<'a> Translation<'a> {
         Which::One(*self.objects.entry((sort, name)).or_insert_with(|| build.object(kind)))
     }
 
-    fn thread(&mut self, thread: &'a Thread, code: &mut Code) -> Result<(), WorkloadError> {
+    fn thread(
+        &mut self,
+        thread: &'a Thread,
+        affinities: &mut Affinities,
+        code: &mut Code,
+    ) -> Result<(), WorkloadError> {
         let names =
             timer_names(thread).filter(|name| !self.objects.contains_key(&(Sort::Timer, name)));
         let timers: BTreeMap<&str, Slot> = names.map(|name| (name, code.slot())).collect();
@@ -236,7 +297,10 @@ impl<'a> Translation<'a> {
         }
         let mut error = None;
         rounds(code, thread.loops, |code| {
-            for phase in &thread.phases {
+            for (index, phase) in thread.phases.iter().enumerate() {
+                if let Some(to) = affinities.change(thread, index) {
+                    code.op(Op::SetAffinity { to });
+                }
                 rounds(code, phase.loops, |code| {
                     for (line, event) in &phase.events {
                         if let Err(new) = self.event(code, *line, event, &timers) {
@@ -299,6 +363,16 @@ impl<'a> Translation<'a> {
                 code.op(Op::Lock(mutex)).op(Op::CondBroadcast(condition)).op(Op::Unlock(mutex))
             }
             Event::Memory { bytes } => code.run(bytes / MEMORY_BYTES_PER_NS),
+            &Event::InputOutput { bytes } => {
+                if let Some(line) = self.global.device_line {
+                    let what = format!(
+                        "io_device: how long its writes take is not known; only {NULL_DEVICE} is \
+                         modelled"
+                    );
+                    return Err(self.reader.error(line, what));
+                }
+                code.op(Op::SystemCalls(bytes.div_ceil(self.global.buffer_bytes)))
+            }
             Event::Yield => code.op(Op::Yield),
             Event::Fork(name) => {
                 let Some(child) = self.threads.iter().position(|thread| thread.name == *name)
@@ -310,6 +384,36 @@ impl<'a> Translation<'a> {
             }
         };
         Ok(())
+    }
+}
+
+/// The sets of CPUs that a thread changes between.
+struct Affinities {
+    /// That of its first phase.
+    first: Option<CpuSet>,
+    others: Vec<CpuSet>,
+}
+
+impl Affinities {
+    fn new(thread: &Thread) -> Affinities {
+        let first = thread.phases.first().and_then(|phase| phase.cpus).or(thread.cpus);
+        Affinities { first, others: Vec::new() }
+    }
+
+    /// What a thread changes to when this phase begins, unless that is so already: a phase without
+    /// CPUs of its own has the thread's, and the first phase comes after the last one.
+    fn change(&mut self, thread: &Thread, index: usize) -> Option<u32> {
+        let cpus = |index: usize| thread.phases[index].cpus.or(thread.cpus);
+        let before = index.checked_sub(1).unwrap_or(thread.phases.len() - 1);
+        if cpus(before) == cpus(index) {
+            return None;
+        }
+        let set = cpus(index).unwrap_or(CpuSet::first_n(CPUS_MAX));
+        let known = self.others.iter().position(|&other| other == set);
+        Some(known.unwrap_or_else(|| {
+            self.others.push(set);
+            self.others.len() - 1
+        }) as u32)
     }
 }
 

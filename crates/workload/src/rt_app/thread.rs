@@ -23,6 +23,7 @@ pub(super) enum Event {
     Suspend(String),
     Resume(String),
     Memory { bytes: u64 },
+    InputOutput { bytes: u64 },
     Yield,
     Fork(String),
 }
@@ -31,6 +32,8 @@ pub(super) enum Event {
 #[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub loops: i64,
+    /// CPUs of its own.
+    pub cpus: Option<CpuSet>,
     pub events: Vec<(usize, Event)>,
 }
 
@@ -42,7 +45,29 @@ pub(super) struct Thread {
     pub delay_ns: u64,
     pub loops: i64,
     pub phases: Vec<Phase>,
+    /// CPUs of phases without any of their own.
+    pub cpus: Option<CpuSet>,
     pub attributes: Attributes,
+}
+
+/// The scheduling policies by their names in files, without a priority yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PolicyName {
+    Other,
+    Idle,
+    Fifo,
+    RoundRobin,
+}
+
+/// Priority of real-time threads that name none.
+const PRIORITY_DEFAULT: i64 = 10;
+
+/// How a thread is scheduled, as far as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scheduling {
+    policy: PolicyName,
+    /// A nice level or a real-time priority, and its line.
+    priority: Option<(i64, usize)>,
 }
 
 /// The names of events. A key may go on after the name, as rt-app allows in order to make keys
@@ -51,6 +76,9 @@ const EVENTS: &[&str] = &[
     "runtime", "run", "sleep", "timer", "lock", "unlock", "wait", "signal", "broad", "sync",
     "barrier", "suspend", "resume", "mem", "yield", "fork", "iorun",
 ];
+
+/// What threads consist of in files for rt-app before phases and events.
+const OLD_KEYS: &[&str] = &["exec", "lock_order", "resources"];
 
 /// Times of a longer file would not fit the simulator's clock, us.
 const TIME_MAX_US: i64 = 1_000_000_000_000;
@@ -94,27 +122,38 @@ impl Reader<'_> {
         }
     }
 
-    pub fn policy(&self, member: &Member) -> Result<Policy, WorkloadError> {
+    pub fn policy(&self, member: &Member) -> Result<PolicyName, WorkloadError> {
         match self.text(member)? {
-            "SCHED_OTHER" => Ok(Policy::Normal),
-            "SCHED_IDLE" => Ok(Policy::Idle),
+            "SCHED_OTHER" => Ok(PolicyName::Other),
+            "SCHED_IDLE" => Ok(PolicyName::Idle),
+            "SCHED_FIFO" => Ok(PolicyName::Fifo),
+            "SCHED_RR" => Ok(PolicyName::RoundRobin),
             other => Err(self.error(
                 member.line,
-                format!("policy {other} is not modelled; SCHED_OTHER and SCHED_IDLE are"),
+                format!(
+                    "policy {other} is not modelled; SCHED_OTHER, SCHED_IDLE, SCHED_FIFO and \
+                     SCHED_RR are"
+                ),
             )),
         }
     }
 
-    pub fn thread(&self, member: &Member, default_policy: Policy) -> Result<Thread, WorkloadError> {
+    pub fn thread(
+        &self,
+        member: &Member,
+        default_policy: PolicyName,
+    ) -> Result<Thread, WorkloadError> {
         let mut thread = Thread {
             name: member.key.clone(),
             instances: 1,
             delay_ns: 0,
             loops: -1,
             phases: Vec::new(),
-            attributes: Attributes { policy: default_policy, ..Attributes::default() },
+            cpus: None,
+            attributes: Attributes::default(),
         };
-        let mut own = Phase { loops: 1, events: Vec::new() };
+        let mut scheduling = Scheduling { policy: default_policy, priority: None };
+        let mut own = Phase { loops: 1, cpus: None, events: Vec::new() };
         let mut phases = None;
         for member in self.object(&member.key, &member.value)? {
             match member.key.as_str() {
@@ -122,27 +161,38 @@ impl Reader<'_> {
                 "delay" => thread.delay_ns = self.time_ns(member)?,
                 "loop" => thread.loops = self.integer(member, (-1, i64::MAX))?,
                 "phases" => phases = Some(member),
-                _ => self.member(member, &mut thread, &mut own)?,
+                _ => self.member(member, &mut thread, &mut scheduling, &mut own)?,
             }
         }
-        let Some(phases) = phases else {
-            thread.phases.push(own);
-            return Ok(thread);
-        };
-        if let Some((line, _)) = own.events.first() {
-            let what = "events stand in the thread beside its phases; move them into a phase";
-            return Err(self.error(*line, what));
+        thread.cpus = own.cpus.take();
+        match phases {
+            None => thread.phases.push(own),
+            Some(_) if !own.events.is_empty() => {
+                let what = "events stand in the thread beside its phases; move them into a phase";
+                return Err(self.error(own.events[0].0, what));
+            }
+            Some(phases) => self.phases(phases, &mut thread, &mut scheduling)?,
         }
+        self.schedule(&mut thread.attributes, scheduling)?;
+        Ok(thread)
+    }
+
+    fn phases(
+        &self,
+        phases: &Member,
+        thread: &mut Thread,
+        scheduling: &mut Scheduling,
+    ) -> Result<(), WorkloadError> {
         let members = self.object("phases", &phases.value)?;
         for member in members {
-            let mut phase = Phase { loops: 1, events: Vec::new() };
-            let common = thread.attributes.clone();
+            let mut phase = Phase { loops: 1, cpus: None, events: Vec::new() };
+            let common = (thread.attributes.clone(), *scheduling);
             for member in self.object(&member.key, &member.value)? {
                 match member.key.as_str() {
                     "loop" => phase.loops = self.integer(member, (-1, i64::MAX))?,
-                    _ => self.member(member, &mut thread, &mut phase)?,
+                    _ => self.member(member, thread, scheduling, &mut phase)?,
                 }
-                if members.len() > 1 && thread.attributes != common {
+                if members.len() > 1 && (&thread.attributes, *scheduling) != (&common.0, common.1) {
                     let what = format!(
                         "{} changes between phases, which is not modelled; set it for the thread",
                         member.key
@@ -152,7 +202,32 @@ impl Reader<'_> {
             }
             thread.phases.push(phase);
         }
-        Ok(thread)
+        Ok(())
+    }
+
+    /// Policy and priority together: the priority of a fair thread is its nice level.
+    fn schedule(
+        &self,
+        attributes: &mut Attributes,
+        Scheduling { policy, priority }: Scheduling,
+    ) -> Result<(), WorkloadError> {
+        let within = |low: i64, high: i64, default: i64| match priority {
+            None => Ok(default),
+            Some((priority, _)) if (low..=high).contains(&priority) => Ok(priority),
+            Some((_, line)) => {
+                let what = format!("priority must be a whole number in {low} to {high}");
+                Err(self.error(line, format!("{what} under this policy")))
+            }
+        };
+        attributes.policy = match policy {
+            PolicyName::Fifo => Policy::Fifo(within(1, 99, PRIORITY_DEFAULT)? as u8),
+            PolicyName::RoundRobin => Policy::RoundRobin(within(1, 99, PRIORITY_DEFAULT)? as u8),
+            PolicyName::Other | PolicyName::Idle => {
+                attributes.nice = within(-20, 19, 0)? as i32;
+                if policy == PolicyName::Idle { Policy::Idle } else { Policy::Normal }
+            }
+        };
+        Ok(())
     }
 
     /// A property, or else an event.
@@ -160,13 +235,20 @@ impl Reader<'_> {
         &self,
         member: &Member,
         thread: &mut Thread,
+        scheduling: &mut Scheduling,
         phase: &mut Phase,
     ) -> Result<(), WorkloadError> {
         let attributes = &mut thread.attributes;
         match member.key.as_str() {
-            "policy" => attributes.policy = self.policy(member)?,
-            "priority" => attributes.nice = self.integer(member, (-20, 19))? as i32,
-            "cpus" => attributes.affinity = Some(self.cpus(member)?),
+            "policy" => scheduling.policy = self.policy(member)?,
+            "priority" => {
+                let priority = self.integer(member, (-20, 99))?;
+                // A phase that says the same again changes nothing.
+                if scheduling.priority.is_none_or(|(before, _)| before != priority) {
+                    scheduling.priority = Some((priority, member.line));
+                }
+            }
+            "cpus" => phase.cpus = Some(self.cpus(member)?),
             // For a fair task, the runtime is the slice that it asks for (sched_setattr()).
             "dl-runtime" => {
                 let slice_us = self.integer(member, (100, 100_000))?;
@@ -177,6 +259,14 @@ impl Reader<'_> {
                 return Err(self.error(member.line, what));
             }
             "taskgroup" => {}
+            key if OLD_KEYS.contains(&key) => {
+                let what = format!(
+                    "{key}: {} is a piece to be merged with others for an rt-app before phases and \
+                     events, not runnable by itself; write it as run, timer, lock and unlock",
+                    thread.name
+                );
+                return Err(self.error(member.line, what));
+            }
             _ => {
                 let event = self.event(member, &thread.name)?;
                 phase.events.push((member.line, event));
@@ -227,6 +317,9 @@ impl Reader<'_> {
             Some("mem") => {
                 Event::Memory { bytes: self.integer(member, (0, i64::from(i32::MAX)))? as u64 }
             }
+            Some("iorun") => {
+                Event::InputOutput { bytes: self.integer(member, (0, i64::from(i32::MAX)))? as u64 }
+            }
             // Without a name it is the thread's own, as workgen fills it in.
             Some("suspend") => Event::Suspend(match &member.value.kind {
                 Kind::Null => thread.to_owned(),
@@ -241,16 +334,10 @@ impl Reader<'_> {
                 let (condition, mutex) = self.condition(member)?;
                 Event::Sync { condition, mutex }
             }
-            Some(other) => {
-                return Err(self.error(
-                    member.line,
-                    format!("{other} is not modelled; replace it by run and sleep"),
-                ));
-            }
-            None => {
+            Some(_) | None => {
                 let what = format!(
                     "unknown key {key} in thread {thread}; events are {}",
-                    EVENTS[..EVENTS.len() - 1].join(", ")
+                    EVENTS.join(", ")
                 );
                 return Err(self.error(member.line, what));
             }

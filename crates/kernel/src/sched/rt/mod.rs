@@ -53,8 +53,6 @@ pub(super) struct RtRunQueue {
     pub overloaded: bool,
     /// The interrupt that makes it push is on its way.
     pub push_asked: bool,
-    /// The CPU that was last chosen of several equal ones (`distribute_cpu_mask_prev`).
-    pub chosen_last: Option<CpuId>,
 }
 
 impl RtClass {

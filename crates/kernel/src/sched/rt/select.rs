@@ -83,15 +83,10 @@ impl Scheduler {
         here.or_else(|| self.choose(this_cpu, &lowest))
     }
 
-    /// Any of several CPUs (`cpumask_any_distribute()`, whose memory is the executing CPU's).
     fn choose(&mut self, executing_cpu: CpuId, from: &CpuSet) -> Option<CpuId> {
-        if self.config.rt.choice == Choice::First {
-            return from.first();
+        match self.config.rt.choice {
+            Choice::First => from.first(),
+            Choice::InTurn => self.any_in_turn(executing_cpu, from),
         }
-        let last = &mut self.rt.queues[executing_cpu.index()].chosen_last;
-        let next = CpuId(last.map_or(1, |last| last.0 + 1));
-        let chosen = from.next_wrapping(next);
-        *last = chosen;
-        chosen
     }
 }

@@ -85,8 +85,12 @@ class Simulation:
     ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
     CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""
     tasks: Frame
-    """A row per task: ``task, comm, birth_cpu, cpu`` (the last one)``, runtime_ns, switches,
-    migrations``; ``birth_cpu`` is null for a task that the run's end kept from being born."""
+    """A row per task: ``task, comm, birth_cpu, cpu`` (the last one)``, runtime_ns, user_ns,
+    switches, migrations``; ``birth_cpu`` is null for a task that the run's end kept from being
+    born, and ``user_ns`` is the part of ``runtime_ns`` outside the kernel."""
+    packages: Frame
+    """A row per package and state: ``package, state, time_ns``, ``state`` being the number of the
+    shallowest idle state of its CPUs, and null while one of them was busy."""
     energy: Energy
     """Energy by rail."""
     first_tasks: int
@@ -215,7 +219,7 @@ def simulate(
     machine = machine if isinstance(machine, Machine) else load_machine(machine)
     kernel = kernel if isinstance(kernel, Kernel) else load_kernel(kernel)
     workload = workload if isinstance(workload, WorkloadText) else load_workload(workload)
-    facts, figures, cpus, tasks, decisions, trace = _schedlab.simulate(
+    facts, figures, cpus, packages, tasks, decisions, trace = _schedlab.simulate(
         machine.native,
         kernel.native,
         workload.text,
@@ -244,6 +248,7 @@ def simulate(
         figures=pl.DataFrame(figures),
         cpus=nodes.join(pl.DataFrame(cpus), on="cpu", maintain_order="left"),
         tasks=pl.DataFrame(tasks),
+        packages=pl.DataFrame(packages),
         energy=Energy(**facts["energy"]),
         first_tasks=facts["first_tasks"],
         start_ns=start_ns,

@@ -90,8 +90,8 @@ struct Keep {
     decisions: bool,
 }
 
-/// A run's parts for Python: facts, figures, CPUs, tasks, decisions and trace.
-type Parts<'py> = (Bound<'py, PyDict>, Table, Table, Table, Option<Table>, Option<Trace>);
+/// A run's parts for Python: facts, figures, CPUs, packages, tasks, decisions and trace.
+type Parts<'py> = (Bound<'py, PyDict>, Table, Table, Table, Table, Option<Table>, Option<Trace>);
 
 /// Runs a workload, given as the text of its file, on a machine under a kernel. Its first tasks
 /// start `start_ns` later than the file says.
@@ -158,6 +158,7 @@ fn parts<'py, O>(
         facts(py, workload, outcome)?,
         figures(outcome)?,
         cpu_table(outcome)?,
+        package_table(outcome)?,
         task_table(outcome, births)?,
         decisions,
         trace,
@@ -231,6 +232,22 @@ fn cpu_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
         .table()
 }
 
+/// A row per package and what it did: `null` is the state of one that was in use.
+fn package_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
+    let rows = || {
+        outcome.packages.iter().zip(0_u32..).flat_map(|(times, package)| {
+            let active = std::iter::once((package, None, times.active_ns));
+            let idle = times.idle_ns.iter().zip(0_u32..);
+            active.chain(idle.map(move |(&time_ns, state)| (package, Some(state), time_ns)))
+        })
+    };
+    Columns::default()
+        .u32("package", rows().map(|(package, _, _)| package))
+        .u32("state", rows().map(|(_, state, _)| state))
+        .u64("time_ns", rows().map(|(_, _, time_ns)| time_ns))
+        .table()
+}
+
 fn task_table<O>(outcome: &Outcome<O>, births: &Births) -> PyResult<Table> {
     let tasks = || outcome.tasks.iter();
     let births = (0..outcome.tasks.len()).map(|task| births.0.get(task).copied().flatten());
@@ -240,6 +257,7 @@ fn task_table<O>(outcome: &Outcome<O>, births: &Births) -> PyResult<Table> {
         .u32("birth_cpu", births)
         .u32("cpu", tasks().map(|task| task.cpu.0))
         .u64("runtime_ns", tasks().map(|task| task.runtime_ns))
+        .u64("user_ns", tasks().map(|task| task.user_ns))
         .u64("switches", tasks().map(|task| task.switches))
         .u64("migrations", tasks().map(|task| task.migrations))
         .table()

@@ -39,11 +39,26 @@ struct Rail {
     power_uw: u64,
     since_ns: u64,
     energy_fj: u128,
+    /// What the one that does most does: none of its CPUs sleeps less deeply.
+    shared: Option<Activity>,
+    active_ns: u64,
+    /// Time in which that was this idle state.
+    idle_ns: Vec<u64>,
+}
+
+/// Time of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageTimes {
+    /// One of its CPUs was busy, ns.
+    pub active_ns: u64,
+    /// All slept, and none less deeply than this, by idle state, ns.
+    pub idle_ns: Vec<u64>,
 }
 
 impl Rail {
     fn of(states: usize) -> Rail {
-        Rail { idle: vec![0; states.max(1)], ..Rail::default() }
+        let idle_ns = vec![0; states.max(1)];
+        Rail { idle: vec![0; states.max(1)], idle_ns, ..Rail::default() }
     }
 
     fn count(&mut self, activity: Activity, comes: bool) {
@@ -60,7 +75,17 @@ impl Rail {
     }
 
     fn set(&mut self, power_uw: u64, now_ns: u64) {
-        self.energy_fj += u128::from(self.power_uw) * u128::from(now_ns - self.since_ns);
+        let passed_ns = now_ns - self.since_ns;
+        self.energy_fj += u128::from(self.power_uw) * u128::from(passed_ns);
+        match self.shared {
+            Some(Activity::Idle(state)) => self.idle_ns[state as usize] += passed_ns,
+            Some(Activity::Busy) => self.active_ns += passed_ns,
+            None => {}
+        }
+        self.shared = Some(match self.busy {
+            0 => Activity::Idle(self.shallowest() as u32),
+            _ => Activity::Busy,
+        });
         self.since_ns = now_ns;
         self.power_uw = power_uw;
     }
@@ -175,6 +200,16 @@ impl EnergyMeter {
             machine.package_idle_power_uw(cpu, package.shallowest())
         };
         package.set(power_uw, now_ns);
+    }
+
+    /// What the packages did until `now_ns`, the end of the run.
+    pub fn packages(&mut self, machine: &Machine, now_ns: u64) -> Vec<PackageTimes> {
+        self.advance(machine, now_ns);
+        let times = |rail: &mut Rail| {
+            rail.set(rail.power_uw, now_ns);
+            PackageTimes { active_ns: rail.active_ns, idle_ns: rail.idle_ns.clone() }
+        };
+        self.packages.iter_mut().map(times).collect()
     }
 
     /// The energy drawn until `now_ns`, the end of the run.

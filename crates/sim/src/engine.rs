@@ -95,6 +95,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 states,
                 speed: capacity * FULL_SPEED / 1024,
                 pace: u64::MAX,
+                computed_ns: 0,
                 steps_without_time: 0,
                 busy_ns: 0,
                 irq_ns: 0,
@@ -268,12 +269,18 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.platform.requeue(index);
     }
 
-    /// Notes how far the running task's computation has come.
+    /// Notes how far the running task's computation has come, and what time that took it.
     pub(crate) fn pause(&mut self, cpu: CpuId) {
-        if let Doing::Computing { work_left, .. } = self.platform.cpus[cpu.index()].doing
+        let state = &mut self.platform.cpus[cpu.index()];
+        if let Doing::Computing { work_left, .. } = state.doing
             && let Some(task) = self.sched.current(cpu)
         {
-            self.progress[task.index()].work_left = work_left;
+            let computed_ns = std::mem::take(&mut state.computed_ns);
+            let progress = &mut self.progress[task.index()];
+            progress.work_left = work_left;
+            if !progress.in_kernel {
+                progress.user_ns += computed_ns;
+            }
         }
     }
 
@@ -375,6 +382,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     return self.platform.plan_end(index);
                 }
                 progress.computing = false;
+                progress.in_kernel = false;
                 progress.spins_until_ns = None;
                 if progress.stream.is_some() {
                     // Its operation counts what was done.
@@ -458,6 +466,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let tasks = self.sched.tasks().iter().enumerate().map(|(index, task)| TaskSummary {
             comm: self.strings.get(self.platform.comms[index]).to_owned(),
             runtime_ns: self.sched.entity(TaskId(index as u32)).sum_exec_runtime_ns,
+            user_ns: self.progress[index].user_ns,
             switches: task.switches,
             migrations: task.migrations,
             cpu: task.cpu,
@@ -473,6 +482,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             cpus,
             tasks: tasks.collect(),
             task_names: crate::record::task_names(&self.platform.comms),
+            packages: self.platform.energy.packages(self.platform.machine, end_ns),
             energy: self.platform.energy.read(self.platform.machine, end_ns),
             decisions: decisions.kept,
             decisions_left_out: decisions.left_out,

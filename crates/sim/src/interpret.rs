@@ -57,6 +57,11 @@ impl<O: Observer> Engine<'_, O> {
                 let work_ns = self.progress[index].random.draw(amount);
                 self.compute(task, work_ns, false)
             }
+            Op::System(amount) => {
+                let work_ns = self.progress[index].random.draw(amount);
+                self.progress[index].in_kernel = true;
+                self.compute(task, work_ns, false)
+            }
             Op::Hold(amount) => {
                 let wall_ns = self.progress[index].random.draw(amount);
                 self.compute(task, wall_ns, true)

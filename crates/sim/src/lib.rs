@@ -27,7 +27,7 @@ mod verify;
 mod watch;
 
 pub use decisions::{DECISIONS_MAX, Explained};
-pub use energy::Energy;
+pub use energy::{Energy, PackageTimes};
 pub use engine::Engine;
 pub use figures::Figure;
 pub use histogram::Histogram;

@@ -32,6 +32,10 @@ pub struct Progress {
     pub wall: bool,
     /// It is in a computation.
     pub computing: bool,
+    /// That computation is a system call's.
+    pub in_kernel: bool,
+    /// Time it computed outside the kernel, ns.
+    pub user_ns: u64,
     /// Slots.
     pub slots: [u64; SLOTS],
     /// Its computation is over at this time, however much of it it had the CPU.
@@ -101,6 +105,8 @@ impl<O: Observer> Engine<'_, O> {
             work_left: 0,
             wall: false,
             computing: false,
+            in_kernel: false,
+            user_ns: 0,
             spins_until_ns: None,
             stream: None,
             slots: [0; SLOTS],

@@ -1,7 +1,7 @@
 //! What a run is made of, and what it yields.
 
 use crate::decisions::Explained;
-use crate::energy::Energy;
+use crate::energy::{Energy, PackageTimes};
 use crate::figures::Figure;
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::preset::Kernel;
@@ -89,6 +89,8 @@ pub struct TaskSummary {
     pub comm: String,
     /// Run time, ns.
     pub runtime_ns: u64,
+    /// Of that, computing outside the kernel, ns.
+    pub user_ns: u64,
     /// How often it got a CPU.
     pub switches: u64,
     /// How often it moved.
@@ -116,6 +118,8 @@ pub struct Outcome<O> {
     pub cpus: Vec<CpuTimes>,
     /// Per task.
     pub tasks: Vec<TaskSummary>,
+    /// Per package.
+    pub packages: Vec<PackageTimes>,
     /// Energy.
     pub energy: Energy,
     /// Explained decisions, the first [`DECISIONS_MAX`](crate::DECISIONS_MAX) of them.

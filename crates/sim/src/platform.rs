@@ -99,6 +99,8 @@ pub struct Cpu {
     pub speed: u64,
     /// The most that memory allows of it, while a task goes through a block.
     pub pace: u64,
+    /// What its running task has computed since that was last asked, ns.
+    pub computed_ns: u64,
     /// Operations in a row that took its tasks no time.
     pub steps_without_time: u32,
     /// Busy time, ns.
@@ -245,6 +247,7 @@ impl<O: Observer> Platform<'_, O> {
         {
             let rate = if *wall { FULL_SPEED } else { state.speed.min(state.pace) };
             *work_left = work_left.saturating_sub((now_ns - *since_ns).saturating_mul(rate));
+            state.computed_ns += now_ns - *since_ns;
             *since_ns = now_ns;
             state.ahead = false;
         }
@@ -298,7 +301,9 @@ impl<O: Observer> Platform<'_, O> {
     /// The computation of another CPU ends as soon as that CPU sees what the executing one wrote.
     pub fn shorten(&mut self, cpu: usize) {
         let now_ns = self.clock_ns;
-        if let Doing::Computing { since_ns, work_left, .. } = &mut self.cpus[cpu].doing {
+        let state = &mut self.cpus[cpu];
+        if let Doing::Computing { since_ns, work_left, .. } = &mut state.doing {
+            state.computed_ns += now_ns.saturating_sub(*since_ns);
             *since_ns = now_ns.max(*since_ns);
             *work_left = 1;
             self.plan_end(cpu);

@@ -260,6 +260,17 @@ impl<'a> Idle<'a> {
                 ));
             }
         }
+        for (number, package) in outcome.packages.iter().enumerate() {
+            let told_ns = package.active_ns + package.idle_ns.iter().sum::<u64>();
+            if told_ns != outcome.end_ns {
+                return Err(format!("the times of package {number} make {told_ns} ns"));
+            }
+        }
+        let user_ns: u64 = outcome.tasks.iter().map(|task| task.user_ns).sum();
+        let busy_ns: u64 = outcome.cpus.iter().map(|cpu| cpu.busy_ns).sum();
+        if user_ns > busy_ns {
+            return Err(format!("tasks computed for {user_ns} ns on CPUs busy for {busy_ns} ns"));
+        }
         self.changes.sort_by_key(|&(time_ns, ..)| time_ns);
         let told_j = outcome.energy.total_j() - outcome.energy.machine_j;
         let energy_j = self.integral_j(outcome.end_ns);

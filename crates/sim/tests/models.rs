@@ -6,7 +6,9 @@ mod support;
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance};
 use schedlab_sim::{Ending, Nothing, Outcome, Settings};
 use schedlab_workload::load;
-use schedlab_workload::models::{Model, ebizzy, hackbench, perf_bench, schbench, sysbench};
+use schedlab_workload::models::{
+    Model, bzip2, ebizzy, hackbench, perf_bench, schbench, specjbb, sysbench,
+};
 use schedlab_workload::program::Workload;
 use support::{run, settings};
 
@@ -185,6 +187,43 @@ fn perf_bench_wakes_everybody_and_goes_to_and_fro() {
     let outcome = simulate(&perf_bench::SchedPipe { loops: 1000, threaded: false }, 10 * S);
     assert_eq!(outcome.ending, Ending::Finished);
     assert!(figure(&outcome, "Total time") > 0.0);
+}
+
+#[test]
+fn bunzip2_computes_for_its_user_time_and_waits_for_the_disk() {
+    let options = bzip2::Options { blocks: 10, user_ms: 700, system_ms: 150, wait_ms: 50 };
+    let outcome = simulate(&options, 3 * S);
+    assert_eq!(outcome.ending, Ending::Finished);
+    let task = &outcome.tasks[0];
+    assert_eq!(task.user_ns, 700_000_000);
+    // The kernel's own paths come on top of the system calls.
+    let system_ns = task.runtime_ns - task.user_ns;
+    assert!((150_000_000..152_000_000).contains(&system_ns), "{system_ns}");
+    let elapsed_s = figure(&outcome, "elapsed");
+    assert!((0.9..0.905).contains(&elapsed_s), "{elapsed_s}");
+}
+
+#[test]
+fn warehouses_work_until_the_collector_stops_them() {
+    let options = specjbb::Options {
+        warehouses: Some(4),
+        seconds: 1,
+        collection_period_ms: 100,
+        collection_ms: 10,
+        ..specjbb::Options::default()
+    };
+    let outcome = simulate(&options, 3 * S);
+    assert_eq!(outcome.ending, Ending::Finished);
+    // Four of four cores work, but for the tenth of the time that the collections take, in which
+    // both threads of each core share it.
+    let most = 4.0 * 1e9 / 40_000.0;
+    let operations = figure(&outcome, "BOPS");
+    assert!((0.8 * most..0.92 * most).contains(&operations), "{operations} of {most}");
+    let collection_us = figure(&outcome, "collection mean");
+    assert!((10_000.0..20_000.0).contains(&collection_us), "{collection_us}");
+    // Without a collection nobody stops.
+    let calm = simulate(&specjbb::Options { collection_period_ms: 2_000, ..options }, 3 * S);
+    assert!(figure(&calm, "BOPS") > 0.98 * most);
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn op(programs: u32, ops: u32) -> impl Strategy<Value = Op> {
     let bytes = 0..300_u64;
     let compute = prop_oneof![
         amount().prop_map(Op::Run),
+        amount().prop_map(Op::System),
         amount().prop_map(Op::Hold),
         amount().prop_map(Op::Spin),
         amount().prop_map(Op::Sleep),

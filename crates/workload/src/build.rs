@@ -145,6 +145,11 @@ impl Code {
         if work_ns > 0 { self.op(Op::Run(Amount::Fixed(work_ns))) } else { self }
     }
 
+    /// Compute in the kernel for `work_ns` of the biggest CPU alone; nothing if it is 0.
+    pub fn system(&mut self, work_ns: u64) -> &mut Code {
+        if work_ns > 0 { self.op(Op::System(Amount::Fixed(work_ns))) } else { self }
+    }
+
     /// Sleep.
     pub fn sleep(&mut self, time_ns: u64) -> &mut Code {
         self.op(Op::Sleep(Amount::Fixed(time_ns)))

@@ -2,7 +2,9 @@
 
 use crate::error::WorkloadError;
 use crate::models::parameters::CARDS;
-use crate::models::{Model, ebizzy, hackbench, perf_bench, periodic, schbench, sysbench};
+use crate::models::{
+    Model, bzip2, ebizzy, hackbench, perf_bench, periodic, schbench, specjbb, sysbench,
+};
 use crate::program::Workload;
 use crate::rt_app;
 use schedlab_machine::Machine;
@@ -29,6 +31,8 @@ const PRESETS: &[(&str, &str)] = &[
     ("perf-sched-pipe", include_str!("../../../workloads/perf-sched-pipe.toml")),
     ("perf-sched-messaging", include_str!("../../../workloads/perf-sched-messaging.toml")),
     ("periodic", include_str!("../../../workloads/periodic.toml")),
+    ("bunzip2", include_str!("../../../workloads/bunzip2.toml")),
+    ("specjbb", include_str!("../../../workloads/specjbb.toml")),
 ];
 
 /// CPUs of the machine that [`describe`] assumes where it is given none.
@@ -176,6 +180,8 @@ impl Workload {
             "perf-sched-pipe" => file.model::<perf_bench::SchedPipe>(),
             "perf-sched-messaging" => file.model::<perf_bench::SchedMessaging>(),
             "periodic" => file.model::<periodic::Options>(),
+            "bzip2" => file.model::<bzip2::Options>(),
+            "specjbb" => file.model::<specjbb::Options>(),
             other => {
                 let models = known(other, CARDS.iter().map(|card| card.model));
                 let what = format!("unknown model {other}; there are {models}");

@@ -84,6 +84,7 @@ impl Workload {
         let which = |which: Which| self.which(which);
         match *op {
             Op::Run(time) => ("run", amount(time)),
+            Op::System(time) => ("run in the kernel", amount(time)),
             Op::Hold(time) => ("hold the CPU", amount(time)),
             Op::Spin(time) => ("spin", amount(time)),
             Op::Sleep(time) => ("sleep", amount(time)),

@@ -171,6 +171,8 @@ pub struct ProgramId(pub u32);
 pub enum Op {
     /// Compute: this many ns on the biggest CPU alone.
     Run(Amount),
+    /// As [`Op::Run`], but in the kernel: a system call's own work, which counts as system time.
+    System(Amount),
     /// Hold the CPU for this many ns of wall time, however fast it is (rt-app's `runtime`).
     Hold(Amount),
     /// Look at the clock over and over until this many ns have passed, on the CPU or off it.

@@ -60,9 +60,11 @@ impl Op {
 
     fn amount(&self) -> Option<Amount> {
         match *self {
-            Op::Run(amount) | Op::Hold(amount) | Op::Spin(amount) | Op::Sleep(amount) => {
-                Some(amount)
-            }
+            Op::Run(amount)
+            | Op::System(amount)
+            | Op::Hold(amount)
+            | Op::Spin(amount)
+            | Op::Sleep(amount) => Some(amount),
             _ => None,
         }
     }

@@ -185,6 +185,7 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
         "figures": run.figures.to_dicts(),
         "energy": vars(run.energy),
         "cpus": run.cpus.to_dicts(),
+        "packages": run.packages.to_dicts(),
         "tasks": run.tasks.to_dicts(),
         **explained,
     }
@@ -224,6 +225,7 @@ def _print(run: Simulation, limit: int) -> None:
     )
     energy, tasks = run.energy, run.tasks
     click.echo()
+    _print_packages(run)
     click.echo(
         f"{tasks.height:,} tasks born on {tasks['birth_cpu'].drop_nulls().n_unique():,} CPUs; "
         f"{tasks['switches'].sum():,} switches, {tasks['migrations'].sum():,} migrations"
@@ -257,6 +259,18 @@ def _print_interrupts(run: Simulation, limit: int) -> None:
         run.cpus.to_dicts(),
         limit=limit,
     )
+
+
+def _print_packages(run: Simulation) -> None:
+    """Tell how deep each package slept, where it has idle states."""
+    for rows in run.packages.partition_by("package", maintain_order=True):
+        shares = [
+            f"{100 * time_ns / max(run.end_ns, 1):.2f} % "
+            + ("in use" if state is None else f"asleep in state {state}")
+            for _, state, time_ns in rows.iter_rows()
+            if time_ns > 0
+        ]
+        click.echo(f"package {rows['package'][0]}: {', '.join(shares)}")
 
 
 def _print_decisions(run: Simulation, task: int | None, limit: int) -> None:

@@ -89,6 +89,11 @@ def show(*, name_or_file: str, as_json: bool, as_toml: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the table as an HTML page, too.",
 )
+@click.option(
+    "--plots",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Draw the study's plots into this folder, as SVG files.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def run(
@@ -102,6 +107,7 @@ def run(
     explain: bool,
     check: bool,
     report: Path | None,
+    plots: Path | None,
     as_json: bool,
 ) -> None:
     """Run a study, and print its table beside what was published.
@@ -123,12 +129,25 @@ def run(
         from schedlab.report.study_page import write  # noqa: PLC0415 - as above
 
         write(result, report)
+    if plots is not None:
+        _write_plots(result, plots)
     if as_json:
         print_json(result_dict(result))
     else:
         print_result(result, explain=explain)
     if check and result.misses:
         context.exit(1)
+
+
+def _write_plots(result: StudyResult, folder: Path) -> None:
+    from schedlab.report.plots import alone  # noqa: PLC0415 - as above
+
+    if not result.study.plots:
+        raise Refusal(f"{result.study.name} has no [[plot]]; add one, or leave --plots out")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, plot in enumerate(result.study.plots, 1):
+        path = folder / f"{result.study.name}-{number}.svg"
+        path.write_text(alone(result, plot), encoding="utf-8")
 
 
 def _run_controls(
@@ -310,6 +329,9 @@ def _claims(metric: Any) -> str:
         claims.append(f"within {metric.within_pct:g} % of the published mean")
     if metric.change == "equal":
         claims.append(f"change within {metric.margin_pct:g} %")
+    elif metric.change == "near":
+        what = "the published one" if metric.near_pct is None else f"{metric.near_pct:+g} %"
+        claims.append(f"change within {metric.margin_pct:g} points of {what}")
     elif metric.change is not None:
         claims.append(f"change {metric.change}")
     return "; ".join(claims)

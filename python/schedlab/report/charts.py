@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from schedlab.report.model import IdleState
 
-__all__ = ["idle_histogram", "latency_distribution", "latency_points"]
+__all__ = ["finish", "idle_histogram", "latency_distribution", "latency_points"]
 
 SERIES = 6
 """Curves in the latency chart: more cannot be told apart."""
@@ -33,7 +33,8 @@ BINS_PER_DECADE = 8
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Arial, sans-serif"
 
 
-def _finish(chart: alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
+def finish(chart: alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
+    """Give a chart the looks of the page, as a specification to be drawn there."""
     axis = {
         "labelColor": "var(--ink-3)",
         "titleColor": "var(--ink-2)",
@@ -138,7 +139,7 @@ def latency_distribution(points: list[dict[str, Any]]) -> dict[str, Any]:
             ],
         )
     )
-    return _finish(alt.layer(chart), 300)
+    return finish(alt.layer(chart), 300)
 
 
 def idle_bins(sleeps: pl.DataFrame, states: Sequence[IdleState]) -> list[dict[str, Any]]:
@@ -209,7 +210,7 @@ def idle_histogram(bins: list[dict[str, Any]], states: Sequence[IdleState]) -> d
         if state.target_residency_ns
     ]
     if not residencies:
-        return _finish(alt.layer(bars), 300)
+        return finish(alt.layer(bars), 300)
     base = alt.Chart(alt.InlineData(values=residencies)).encode(x=alt.X("residency_us:Q"))
     rules = base.mark_rule(color="var(--ink-2)", strokeDash=[3, 3], strokeWidth=1.2).encode(
         tooltip=[
@@ -220,4 +221,4 @@ def idle_histogram(bins: list[dict[str, Any]], states: Sequence[IdleState]) -> d
     labels = base.mark_text(
         color="var(--ink-2)", fontSize=11, align="left", dx=3, dy=6, baseline="top"
     ).encode(y=alt.value(0), text="state:N")
-    return _finish(alt.layer(bars, rules, labels), 300)
+    return finish(alt.layer(bars, rules, labels), 300)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from schedlab.report import page
+from schedlab.report import page, plots
 from schedlab.study import words
 
 if TYPE_CHECKING:
@@ -54,17 +54,20 @@ def section(result: StudyResult) -> dict[str, Any]:
         "held": f"Run at {size}{count} iterations: {held} of {held + misses} claims hold"
         + (f", {misses} miss." if misses else "."),
         "confidence": f"{100 * (1 - study.significance):g} %",
-        "rows": [_cells(row) for row in result.rows],
+        "rows": [_cells(row, several=len(study.machines) > 1) for row in result.rows],
+        "plots": [
+            {"title": plot.title, "svg": plots.drawing(result, plot)} for plot in study.plots
+        ],
         "notes": study.notes,
         "parameters": study.parameters,
         "explanations": result.explanations,
     }
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: Row, *, several: bool) -> dict[str, str]:
     is_change = row.verdict is not None
     cells = {
-        "workload": row.workload,
+        "workload": f"{row.machine}: {row.workload}" if several else row.workload,
         "metric": row.metric,
         "kernel": row.kernel,
         "simulated": words.number(row.simulated, signed=is_change),

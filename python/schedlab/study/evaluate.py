@@ -30,8 +30,8 @@ def evaluate(study: Study, figures: Sequence[Figure], *, small: bool = False) ->
         if figure.figure not in names.setdefault(figure.workload, []):
             names[figure.workload].append(figure.figure)
     rows = []
-    for machine in study.machines:
-        for metric in study.metrics:
+    for metric in study.metrics:
+        for machine in study.machines_of(study.case(metric.workload)):
             known = names.get(metric.workload, [])
             if metric.figure not in known:
                 raise StudyError(
@@ -127,7 +127,13 @@ def _changes(study: Study, metric: Metric, machine: str, values: Values) -> list
             )
         except ValueError as error:
             raise StudyError(f"{study.name}: {metric.name} of {metric.workload}: {error}") from None
-        tolerance, ok = _holds(study, metric, compared)
+        published = _published_change(study, metric, kernel.name)
+        claimed = kernel.name in (metric.treatments or [kernel.name])
+        expected = None
+        tolerance, ok = None, None
+        if claimed:
+            expected = _expected_change(study, metric, published)
+            tolerance, ok = _holds(study, metric, compared, expected)
         rows.append(
             Row(
                 machine=machine,
@@ -138,10 +144,10 @@ def _changes(study: Study, metric: Metric, machine: str, values: Values) -> list
                 simulated=compared.change_pct,
                 interval=compared.interval_pct,
                 spread_pct=None,
-                published=_published_change(study, metric, kernel.name),
+                published=published,
                 published_spread_pct=None,
-                expected=None,
-                rule=f"{metric.change}",
+                expected=expected,
+                rule=f"{metric.change}" if claimed else "",
                 tolerance=tolerance,
                 p=compared.p,
                 verdict=compared.verdict,
@@ -151,7 +157,22 @@ def _changes(study: Study, metric: Metric, machine: str, values: Values) -> list
     return rows
 
 
-def _holds(study: Study, metric: Metric, compared: stats.Comparison) -> tuple[float, bool | None]:
+def _expected_change(study: Study, metric: Metric, published: float | None) -> float | None:
+    if metric.change != "near":
+        return None
+    if metric.near_pct is None and published is None:
+        raise StudyError(
+            f"{study.name}: {metric.name} of {metric.workload}: no change was published that it "
+            "could be near; give near_pct"
+        )
+    return metric.near_pct if metric.near_pct is not None else published
+
+
+def _holds(
+    study: Study, metric: Metric, compared: stats.Comparison, expected: float | None
+) -> tuple[float, bool | None]:
+    if expected is not None:
+        return metric.margin_pct, abs(compared.change_pct - expected) <= metric.margin_pct
     if metric.change == "equal":
         return metric.margin_pct, abs(compared.change_pct) <= metric.margin_pct
     # A single pair tells nothing of significance.
@@ -163,6 +184,9 @@ def _holds(study: Study, metric: Metric, compared: stats.Comparison) -> tuple[fl
 
 
 def _published_change(study: Study, metric: Metric, kernel: str) -> float | None:
+    if study.published is not None and metric.published_change is not None:
+        changes = study.published.values.get((metric.published_change, kernel), [])
+        return fmean(changes) if changes else None
     base = _published(study, metric, study.baseline.name)
     found = _published(study, metric, kernel)
     if not base or not found:

@@ -6,6 +6,8 @@
 - ``nodes``: NUMA nodes that did at least a hundredth of the work
 - ``busy CPUs``: CPU time over the run's length
 - ``energy``: of the whole machine, J
+- ``user time``, ``system time``: of all tasks, outside the kernel and in it, s
+- ``package asleep``: time in which no CPU of the package that slept most was busy, percent
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ EVERY_RUN = {
     "nodes": "1",
     "busy CPUs": "1",
     "energy": "J",
+    "user time": "s",
+    "system time": "s",
+    "package asleep": "%",
 }
 
 # A node that did less took part by accident: an interrupt, a moment of balancing.
@@ -68,6 +73,9 @@ def every_run(done: Simulation) -> dict[str, float | None]:
     by_node = done.cpus.group_by("node").agg(pl.col("busy_ns").sum())["busy_ns"].to_list()
     busy_ns = sum(by_node)
     span_ns = done.end_ns - done.start_ns
+    run_ns, user_ns = (sum(done.tasks[column]) for column in ("runtime_ns", "user_ns"))
+    asleep = done.packages.filter(pl.col("state").is_not_null()).group_by("package")
+    asleep_ns = max(asleep.agg(pl.col("time_ns").sum())["time_ns"], default=0)
     return {
         "birth CPUs": float(forked["birth_cpu"].drop_nulls().n_unique()),
         "run time": span_ns / 1e6 if done.ending == "finished" else None,
@@ -75,4 +83,7 @@ def every_run(done: Simulation) -> dict[str, float | None]:
         "nodes": float(sum(node_ns >= NODE_SHARE * busy_ns for node_ns in by_node)),
         "busy CPUs": busy_ns / span_ns if span_ns > 0 else None,
         "energy": done.energy.total_j,
+        "user time": user_ns / 1e9,
+        "system time": (run_ns - user_ns) / 1e9,
+        "package asleep": 100 * asleep_ns / done.end_ns if done.end_ns else None,
     }

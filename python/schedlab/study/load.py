@@ -15,6 +15,8 @@ from schedlab.study.model import (
     KernelChoice,
     Metric,
     Parameter,
+    Plot,
+    Point,
     Published,
     Scenario,
     Study,
@@ -29,7 +31,7 @@ __all__ = ["load", "names", "text_of"]
 
 ITERATIONS_MAX = 10_000
 
-KINDS = ("published", "measured", "documentation", "calibrated")
+KINDS = ("published", "measured", "documentation", "estimate", "calibrated", "fitted")
 COLUMNS = ("benchmark", "kernel", "iteration", "value", "unit", "better")
 
 
@@ -97,6 +99,7 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
         parameters=[_parameter(table) for table in top.tables("parameter")],
         controls=[_control(table) for table in top.tables("control")],
         scenarios=[_scenario(table) for table in top.tables("explain")],
+        plots=[_plot(table) for table in top.tables("plot")],
         notes=top.texts("notes", []),
         published=_published(top, folder),
     )
@@ -148,6 +151,9 @@ def _case(table: Reader, folder: Traversable) -> Case:
         base=base,
         file=_beside(base, folder),
         options=table.optional("options", dict, {}),
+        machines=table.texts("machines", []),
+        machine_settings=_flat(table.optional("machine_set", dict, {})),
+        kernel_settings=_flat(table.optional("kernel_set", dict, {})),
         duration_s=duration_s,
         small_options=small.optional("options", dict, {}),
         small_duration_s=_duration(small, duration_s),
@@ -178,8 +184,9 @@ def _duration(table: Reader, default: float | None) -> float:
 def _metric(table: Reader) -> Metric:
     figure = table.required("figure", str)
     exactly = table.optional("exactly", dict, {})
-    change = table.one_of("change", ("equal", "not significant", "better", ""), "")
+    change = table.one_of("change", ("equal", "not significant", "better", "near", ""), "")
     within_pct = table.optional("within_pct", float, math.nan)
+    near_pct = table.optional("near_pct", float, math.nan)
     metric = Metric(
         workload=table.required("workload", str),
         figure=figure,
@@ -190,12 +197,17 @@ def _metric(table: Reader) -> Metric:
         within_pct=None if math.isnan(within_pct) else within_pct,
         exactly=exactly,
         change=cast("Any", change or None),
+        near_pct=None if math.isnan(near_pct) else near_pct,
+        published_change=table.optional("published_change", str, "") or None,
+        treatments=table.texts("treatments", []),
         full_size=table.optional("full_size", bool, default=False),
         margin_pct=table.optional("margin_pct", float, 1.0),
     )
     table.finish()
     if metric.margin_pct < 0 or (metric.within_pct or 0) < 0:
         raise table.error("a tolerance must not be negative")
+    if metric.near_pct is not None and metric.change != "near":
+        raise table.error('near_pct is for change = "near"; write that, too', "near_pct")
     return metric
 
 
@@ -204,6 +216,7 @@ def _parameter(table: Reader) -> Parameter:
         raise table.error("value is missing; add it")
     parameter = Parameter(
         target=table.required("target", str),
+        machines=table.texts("machines", []),
         value=table.required("value", object),
         kind=cast("Any", table.one_of("kind", KINDS)),
         source=table.required("source", str),
@@ -232,6 +245,28 @@ def _scenario(table: Reader) -> Scenario:
     )
     table.finish()
     return scenario
+
+
+def _plot(table: Reader) -> Plot:
+    figure = table.required("figure", str)
+    plot = Plot(
+        title=table.required("title", str),
+        figure=figure,
+        y_title=table.optional("y", str, figure),
+        x_title=table.required("x", str),
+        logarithmic=table.optional("logarithmic", bool, default=False),
+        points=[_point(point) for point in table.tables("points")],
+    )
+    table.finish()
+    if not plot.points:
+        raise table.error("points is missing; add workloads, each with its x")
+    return plot
+
+
+def _point(table: Reader) -> Point:
+    point = Point(table.required("workload", str), table.required("x", float))
+    table.finish()
+    return point
 
 
 def _published(top: Reader, folder: Traversable) -> Published | None:
@@ -270,6 +305,8 @@ def _check(study: Study, top: Reader) -> None:
     _unique([case.name for case in study.cases], "workload", top)
     cases = [case.name for case in study.cases]
     _check_metrics(study, cases, top)
+    _check_plots(study, cases, top)
+    _check_machines(study, top)
     for index, control in enumerate(study.controls):
         for name in control.fails:
             _known(name, cases, f"control[{index}].fails", top)
@@ -289,8 +326,27 @@ def _check_metrics(study: Study, cases: list[str], top: Reader) -> None:
         _known(metric.workload, cases, f"{place}.workload", top)
         if metric.published is not None:
             _known(metric.published, benchmarks, f"{place}.published", top)
+        if metric.published_change is not None:
+            _known(metric.published_change, benchmarks, f"{place}.published_change", top)
+        for name in metric.treatments:
+            _known(name, kernels[1:], f"{place}.treatments", top)
         for name in metric.exactly:
             _known(name, kernels, f"{place}.exactly", top)
+
+
+def _check_plots(study: Study, cases: list[str], top: Reader) -> None:
+    for index, plot in enumerate(study.plots):
+        for point in plot.points:
+            _known(point.workload, cases, f"plot[{index}].points", top)
+
+
+def _check_machines(study: Study, top: Reader) -> None:
+    for index, case in enumerate(study.cases):
+        for name in case.machines:
+            _known(name, study.machines, f"workload[{index}].machines", top)
+    for index, parameter in enumerate(study.parameters):
+        for name in parameter.machines:
+            _known(name, study.machines, f"parameter[{index}].machines", top)
 
 
 def _check_target(target: str, cases: list[str], place: str, top: Reader) -> None:
@@ -298,9 +354,11 @@ def _check_target(target: str, cases: list[str], place: str, top: Reader) -> Non
     case, _, option = rest.rpartition(".")
     if room == "workload" and case and option:
         _known(case, cases, place, top)
-    elif room != "machine" or not rest:
+    elif room not in {"machine", "kernel"} or not rest:
         raise top.error(
-            f"target {target} must be workload.CASE.OPTION or machine.SECTION.KEY", place
+            f"target {target} must be workload.CASE.OPTION, machine.SECTION.KEY or "
+            "kernel.SECTION.KEY",
+            place,
         )
 
 

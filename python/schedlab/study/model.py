@@ -19,6 +19,8 @@ __all__ = [
     "KernelChoice",
     "Metric",
     "Parameter",
+    "Plot",
+    "Point",
     "Published",
     "Row",
     "Scenario",
@@ -48,10 +50,13 @@ class Parameter:
     """A number that the study sets itself, and where it comes from."""
 
     target: str
-    """``workload.CASE.OPTION`` or ``machine.SECTION.KEY``."""
+    """``workload.CASE.OPTION``, ``machine.SECTION.KEY`` or ``kernel.SECTION.KEY``."""
+    machines: Sequence[str]
+    """Of ``machine.``: on which; on all by default."""
     value: Value
-    kind: Literal["published", "measured", "documentation", "calibrated"]
-    """``calibrated``: on the baseline's published column, never on a treatment's."""
+    kind: Literal["published", "measured", "documentation", "estimate", "calibrated", "fitted"]
+    """``calibrated``: on the baseline's published column, never on a treatment's. ``fitted``: on
+    the published effect itself, so that the figure it was fitted to is shown, not predicted."""
     source: str
 
 
@@ -66,6 +71,12 @@ class Case:
     """The file's text, if it stands beside the study."""
     options: Mapping[str, Value]
     """Options of its model that the study sets."""
+    machines: Sequence[str]
+    """Where it runs; every machine of the study by default."""
+    machine_settings: Mapping[str, Value]
+    """Settings of those machines that differ for this workload."""
+    kernel_settings: Mapping[str, Value]
+    """Settings of every kernel that differ for this workload."""
     duration_s: float
     small_options: Mapping[str, Value]
     """What to set besides for a small run."""
@@ -88,13 +99,21 @@ class Metric:
     """A kernel's mean must be that near the published mean."""
     exactly: Mapping[str, float]
     """What the figure must be in every iteration, by kernel."""
-    change: Literal["equal", "not significant", "better"] | None
+    change: Literal["equal", "not significant", "better", "near"] | None
     """What must hold between a treatment and the baseline: equal within the margin, no
-    significant difference, or a significant improvement."""
+    significant difference, a significant improvement, or a change within the margin of
+    ``near_pct``."""
+    near_pct: float | None
+    """The change that ``near`` is about; the published one by default."""
+    published_change: str | None
+    """The benchmark's name among the published figures if a change, in percent, was published
+    instead of levels."""
+    treatments: Sequence[str]
+    """The treatments whose change is claimed; all by default. The others' is shown."""
     full_size: bool
     """In a small run the figure is another quantity, so its level is not compared."""
     margin_pct: float
-    """The margin of ``equal``, and of the verdict ``equivalent``."""
+    """The margin of ``equal`` and ``near``, and of the verdict ``equivalent``."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +137,28 @@ class Scenario:
     title: str
     task: int
     """The task whose decisions are shown."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a workload stands in a plot."""
+
+    workload: str
+    x: float
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure over workloads that differ in a number, a line per kernel."""
+
+    title: str
+    figure: str
+    """As in :class:`Metric`."""
+    y_title: str
+    x_title: str
+    logarithmic: bool
+    """Both axes are."""
+    points: Sequence[Point]
 
 
 @dataclass(frozen=True)
@@ -152,6 +193,7 @@ class Study:
     parameters: Sequence[Parameter]
     controls: Sequence[Control]
     scenarios: Sequence[Scenario]
+    plots: Sequence[Plot]
     notes: Sequence[str]
     published: Published | None
 
@@ -163,6 +205,10 @@ class Study:
     def case(self, name: str) -> Case:
         """Give a workload by its name."""
         return next(case for case in self.cases if case.name == name)
+
+    def machines_of(self, case: Case) -> Sequence[str]:
+        """List where a workload runs."""
+        return case.machines or self.machines
 
 
 @dataclass(frozen=True)
@@ -200,7 +246,8 @@ class Row:
     published: float | None
     published_spread_pct: float | None
     expected: float | None
-    """What the figure must be exactly, where the study says so from the kernel's own rules."""
+    """What the figure must be exactly, where the study says so from the kernel's own rules, or
+    what change it must be near."""
     rule: str
     """What must hold; empty for a row without any claim."""
     tolerance: float | None

@@ -25,12 +25,14 @@ from schedlab.simulation import (
 from schedlab.study.reading import StudyError
 
 if TYPE_CHECKING:
-    from schedlab.study.model import Case, KernelChoice, Study
+    from collections.abc import Sequence
+
+    from schedlab.study.model import Case, KernelChoice, Parameter, Study
 
 __all__ = ["Run", "Turn", "plan"]
 
 # What a run yields and how it is stored; another number makes older runs unknown.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -90,30 +92,38 @@ def plan(study: Study, *, small: bool = False, turn: Turn | None = None) -> list
     Raises what loading a machine, kernel or workload raises, and :class:`schedlab.StudyError` for a
     target that is not there.
     """
-    parameters = [(parameter.target, parameter.value) for parameter in study.parameters]
-    machines = {name: _machine_toml(name, parameters, turn) for name in study.machines}
-    kernels = {kernel.name: _kernel_toml(kernel) for kernel in study.kernels}
+    parameters = study.parameters
+    machines = {
+        (name, case.name): _machine_toml(name, case, parameters, turn)
+        for case in study.cases
+        for name in study.machines_of(case)
+    }
+    kernels = {
+        (kernel.name, case.name): _kernel_toml(kernel, case, parameters, turn)
+        for case in study.cases
+        for kernel in study.kernels
+    }
     workloads = {case.name: _workload(case, parameters, turn, small=small) for case in study.cases}
     runs = []
     for iteration in range(study.small_iterations if small else study.iterations):
         seed = study.seed + iteration
-        for machine, machine_toml in machines.items():
-            for case in study.cases:
-                for kernel, kernel_toml in kernels.items():
-                    tick_ns = _tick_ns(kernel_toml)
-                    runs.append(
-                        Run(
-                            machine=machine,
-                            machine_toml=machine_toml,
-                            kernel=kernel,
-                            kernel_toml=kernel_toml,
-                            workload=workloads[case.name],
-                            duration_s=case.small_duration_s if small else case.duration_s,
-                            seed=seed,
-                            start_ns=start_within(tick_ns, seed),
-                            iteration=iteration,
-                        )
+        for (machine, name), machine_toml in machines.items():
+            case = study.case(name)
+            for kernel in study.kernels:
+                kernel_toml = kernels[kernel.name, name]
+                runs.append(
+                    Run(
+                        machine=machine,
+                        machine_toml=machine_toml,
+                        kernel=kernel.name,
+                        kernel_toml=kernel_toml,
+                        workload=workloads[name],
+                        duration_s=case.small_duration_s if small else case.duration_s,
+                        seed=seed,
+                        start_ns=start_within(_tick_ns(kernel_toml), seed),
+                        iteration=iteration,
                     )
+                )
     return runs
 
 
@@ -132,9 +142,11 @@ def _tick_ns(kernel_toml: str) -> int:
     return 1_000_000_000 // hz
 
 
-def _machine_toml(name: str, parameters: list[tuple[str, Any]], turn: Turn | None) -> str:
+def _machine_toml(name: str, case: Case, parameters: Sequence[Parameter], turn: Turn | None) -> str:
     document = tomlkit.parse(load_machine(name).to_toml())
-    for target, value in _for_room("machine", parameters):
+    own = [each for each in parameters if name in (each.machines or [name])]
+    settings = {**_for_room("machine", own), **case.machine_settings}
+    for target, value in settings.items():
         _set(document, target, value, f"machine {name}", create=True)
     if turn is not None and turn.target.startswith("machine."):
         _scale(document, turn.target.removeprefix("machine."), turn.factor, f"machine {name}")
@@ -148,18 +160,27 @@ def load_machine_text(text: str, name: str) -> str:
     return Machine.parse(text, f"{name} with the study's parameters").to_toml()
 
 
-def _kernel_toml(choice: KernelChoice) -> str:
+def _kernel_toml(
+    choice: KernelChoice, case: Case, parameters: Sequence[Parameter], turn: Turn | None
+) -> str:
     if choice.kernel in Kernel.names():
         text = Kernel.preset_toml(choice.kernel)
     else:
         load_kernel(choice.kernel)
         text = Path(choice.kernel).read_text(encoding="utf-8")
     document = tomlkit.parse(text)
-    for target, value in choice.settings.items():
+    settings = {
+        **_for_room("kernel", parameters),
+        **choice.settings,
+        **case.kernel_settings,
+    }
+    for target, value in settings.items():
         _set(document, target, value, f"kernel {choice.kernel}", create=False)
-    if choice.settings:
+    if turn is not None and turn.target.startswith("kernel."):
+        _scale(document, turn.target.removeprefix("kernel."), turn.factor, f"kernel {choice.name}")
+    if settings:
         document["name"] = choice.name
-        document["description"] = f"{choice.kernel} with {', '.join(choice.settings)}"
+        document["description"] = f"{choice.kernel} with {', '.join(settings)}"
     text = tomlkit.dumps(document)
     Kernel.parse(text, f"kernel {choice.name}")
     return text
@@ -167,14 +188,14 @@ def _kernel_toml(choice: KernelChoice) -> str:
 
 def _workload(
     case: Case,
-    parameters: list[tuple[str, Any]],
+    parameters: Sequence[Parameter],
     turn: Turn | None,
     *,
     small: bool,
 ) -> WorkloadText:
     base = case.file or load_workload(case.base)
     options: dict[str, Any] = dict(case.options)
-    options |= dict(_for_room(f"workload.{case.name}", parameters))
+    options |= _for_room(f"workload.{case.name}", parameters)
     if small:
         options |= case.small_options
     turned = None
@@ -195,13 +216,13 @@ def _workload(
     return WorkloadText(case.name, f"{case.name}.toml", tomlkit.dumps(document))
 
 
-def _for_room(room: str, parameters: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _for_room(room: str, parameters: Sequence[Parameter]) -> dict[str, Any]:
     prefix = f"{room}."
-    return [
-        (target.removeprefix(prefix), value)
-        for target, value in parameters
-        if target.startswith(prefix)
-    ]
+    return {
+        each.target.removeprefix(prefix): each.value
+        for each in parameters
+        if each.target.startswith(prefix)
+    }
 
 
 def _set(document: Any, target: str, value: Any, what: str, *, create: bool) -> None:

@@ -23,6 +23,7 @@ def claim(row: Row) -> str:
         "equal": f"equal within {tolerance} %",
         "not significant": f"not significant, p >= {tolerance}",
         "better": f"better, p < {tolerance}",
+        "near": f"{row.expected:+g} % by {tolerance} points" if row.expected is not None else "",
     }[row.rule]
 
 

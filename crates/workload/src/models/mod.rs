@@ -4,12 +4,14 @@
 //! (how long an event computes) is an option whose default names its source; an *estimate* is
 //! called one.
 
+pub mod bzip2;
 pub mod ebizzy;
 pub mod hackbench;
 pub mod parameters;
 pub mod perf_bench;
 pub mod periodic;
 pub mod schbench;
+pub mod specjbb;
 pub mod sysbench;
 
 use crate::error::WorkloadError;

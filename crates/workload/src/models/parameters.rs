@@ -1,6 +1,6 @@
 //! What people are told of each model: what it follows, and where each option's default is from.
 
-use super::{Model, ebizzy, hackbench, perf_bench, periodic, schbench, sysbench};
+use super::{Model, bzip2, ebizzy, hackbench, perf_bench, periodic, schbench, specjbb, sysbench};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -98,6 +98,23 @@ pub const PERIODIC: &[Parameter] = &[
     of("stagger_ns", "ns", "a choice: no two start at once"),
 ];
 
+/// bzip2's options.
+pub const BZIP2: &[Parameter] = &[
+    of("blocks", "blocks", "archive of 360 MB in 900 kB each"),
+    of("user_ms", "ms", "published: 57.44user"),
+    of("system_ms", "ms", "published: 12.36system"),
+    of("wait_ms", "ms", "published: elapsed less both"),
+];
+
+/// SPECjbb's options.
+pub const SPECJBB: &[Parameter] = &[
+    of("warehouses", "threads", "input.warehouses; none: CPUs"),
+    of("seconds", "s", "the benchmark: 30 or 240"),
+    of("transaction_us", "us", "estimate"),
+    of("collection_period_ms", "ms", "estimate: 1 to 5 s"),
+    of("collection_ms", "ms", "estimate: 5 to 50 ms"),
+];
+
 /// A model by its name in files: what it follows, and its options with their defaults.
 pub struct Card {
     /// The name.
@@ -161,6 +178,18 @@ pub const CARDS: &[Card] = &[
         follows: "no program: tasks that compute in every period",
         parameters: PERIODIC,
         defaults: defaults::<periodic::Options>,
+    },
+    Card {
+        model: "bzip2",
+        follows: "bzip2 1.0",
+        parameters: BZIP2,
+        defaults: defaults::<bzip2::Options>,
+    },
+    Card {
+        model: "specjbb",
+        follows: "SPECjbb2005",
+        parameters: SPECJBB,
+        defaults: defaults::<specjbb::Options>,
     },
 ];
 

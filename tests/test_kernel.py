@@ -35,7 +35,8 @@ def refusal(*arguments: str | Path) -> str:
 
 
 def test_list() -> None:
-    assert [row["name"] for row in run_json("list")] == ["v5.7", "v5.9", "v6.1", "v6.12"]
+    names = ["v2.6.32", "v2.6.36", "v5.7", "v5.9", "v6.1", "v6.12"]
+    assert [row["name"] for row in run_json("list")] == names
     result = run("list")
     assert result.exit_code == 0
     assert "v6.12" in result.stdout
@@ -97,7 +98,7 @@ def test_a_wrong_file_is_refused_with_its_line(
 
 
 def test_unknown_names_are_told_the_known_ones(tmp_path: Path) -> None:
-    assert "built in are v5.7, v5.9, v6.1, v6.12" in refusal("show", "v9.99")
+    assert "built in are v2.6.32, v2.6.36, v5.7, v5.9, v6.1, v6.12" in refusal("show", "v9.99")
     with pytest.raises(KernelError, match="neither a file nor a built-in kernel"):
         Kernel.load("v9.99")
     binary = tmp_path / "binary.toml"

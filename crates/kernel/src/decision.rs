@@ -226,6 +226,15 @@ fn scores(stats: &GroupStats, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
+/// What kernels looked at that knew no types of groups.
+fn loads(stats: &GroupStats, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let GroupStats { avg_load, load, capacity, sum_nr_running, .. } = stats;
+    write!(
+        f,
+        "avg_load={avg_load} group_load={load} cpu_power={capacity} nr_running={sum_nr_running}"
+    )
+}
+
 /// The decision in full: a line of result and reason, then its candidates, one a line.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,7 +253,11 @@ impl fmt::Display for Decision {
                             (false, false) => "",
                         };
                         write!(f, "\n    group of CPU {:<4} {mark:<6} ", first.0)?;
-                        scores(&candidate.stats, f)?;
+                        if candidate.by_load {
+                            loads(&candidate.stats, f)?;
+                        } else {
+                            scores(&candidate.stats, f)?;
+                        }
                     }
                 }
                 Ok(())

@@ -57,6 +57,8 @@ struct World {
     sched: Scheduler,
     bench: Bench,
     tasks: Vec<TaskId>,
+    /// CPUs whose tick runs.
+    ticking: Vec<bool>,
 }
 
 impl World {
@@ -68,7 +70,8 @@ impl World {
         let domains = build_domains(&machine, kernel.domains);
         let sched = Scheduler::new(config, domains, &capacities, 0);
         let bench = Bench { tick_ns: config.tick_ns(), ..Bench::default() };
-        let mut world = World { machine, sched, bench, tasks: Vec::new() };
+        let ticking = vec![false; machine.cpu_count()];
+        let mut world = World { machine, sched, bench, tasks: Vec::new(), ticking };
         for cpu in world.machine.cpu_ids() {
             world.sched.start_tickless(cpu);
         }
@@ -98,17 +101,26 @@ impl World {
     fn settle(&mut self, cpu: CpuId) {
         self.sched.softirq(cpu, &mut self.bench);
         while self.sched.need_resched(cpu) {
+            let older = self.sched.stops_tick_first();
+            if older && self.sched.current(cpu).is_none() && !self.ticking[cpu.index()] {
+                self.sched.restart_tick(cpu);
+            }
+            self.ticking[cpu.index()] = true;
             self.sched.schedule(cpu, &mut self.bench);
+        }
+        if self.sched.current(cpu).is_none() && self.ticking[cpu.index()] {
+            self.ticking[cpu.index()] = !self.sched.stop_tick(cpu, &mut self.bench);
         }
     }
 
-    /// Time passes: busy CPUs tick, and idle ones only hear interrupts.
+    /// Time passes: busy CPUs tick, and idle ones, but for an owner of balancing, only hear
+    /// interrupts.
     fn pass(&mut self, ms: u64) {
         let end_ns = self.bench.now_ns + ms * 1_000_000;
         while self.bench.now_ns < end_ns {
             self.bench.now_ns += self.bench.tick_ns;
             for cpu in self.machine.cpu_ids() {
-                if self.sched.current(cpu).is_some() {
+                if self.ticking[cpu.index()] {
                     self.sched.tick(cpu, &mut self.bench);
                     self.settle(cpu);
                 }

@@ -16,6 +16,8 @@ const V6_1: Tunables = Tunables {
     base_slice: true,
     idle_sleeper_credit: true,
     pick_clears_buddies: false,
+    preemptor_is_next: true,
+    yield_skips: true,
 };
 
 const TICK_NS: u64 = 4_000_000;

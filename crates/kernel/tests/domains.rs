@@ -11,6 +11,7 @@ const V5_7: DomainRules = DomainRules {
     busy_factor: 32,
     groups_within_domain: false,
     uniform_remote_distance: false,
+    classic: None,
 };
 
 fn built(machine: &str, rules: DomainRules) -> Domains {

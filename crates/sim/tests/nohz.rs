@@ -186,3 +186,84 @@ fn on_an_idle_machine_nobody_ticks() {
         assert_eq!(cpus.iter().map(|cpu| cpu.ticks).sum::<u64>(), 0, "{nohz}");
     }
 }
+
+/// What was shown above for 6.12 with another generation of idle balancing holds for the kernels
+/// that had them.
+#[test]
+fn v2_6_32_ticks_beside_a_busy_thread_and_v2_6_36_does_not() {
+    let preset = |name| Kernel::preset(name).expect("a preset");
+    let pull = counts(&netbook(), &preset("v2.6.32"), &busy(&[0]), 1000);
+    assert_eq!((pull[0].ticks, pull[1].ticks, pull[1].idle_ticks), (999, 998, 998));
+    assert_eq!((pull[0].broadcasts, pull[1].ipis_timer), (999, 998));
+    // Idle, it balances the domain of its threads every 1 ms and, as nothing is to be moved, every 2
+    // ms from then on: at each second of its ticks. The busy thread makes it count as busy for the
+    // cache's domain then, which is due every 64 times 1, 2 and then 4 ms, be it in between.
+    assert!((498..=506).contains(&pull[1].balance.softirqs), "{:?}", pull[1].balance);
+    // Busy, CPU 0 balances its thread's domain after 64 ms and then every 128 ms, 8 times, and that of
+    // the cache after 64, 128 and then every 256 ms, 5 times.
+    assert!((8..=14).contains(&pull[0].balance.softirqs), "{:?}", pull[0].balance);
+    let push = counts(&netbook(), &preset("v2.6.36"), &busy(&[0]), 1000);
+    assert_eq!((push[0].ticks, push[1].ticks), (999, 0));
+    assert_eq!((push[0].balance.kicks_sent, push[1].balance.softirqs), (0, 0));
+    // The busy CPU gets the sleeper's interrupts, and half the core while it is awake.
+    assert!(pull[0].irq_ns > push[0].irq_ns + 998 * 600);
+    assert!(pull[1].busy_ns > 998 * 1_500 && push[1].busy_ns == 0);
+}
+
+/// The tick rate alone decides how often, and a machine without threads has nobody to disturb.
+#[test]
+fn the_owner_ticks_at_the_kernel_s_rate() {
+    let mut kernel = Kernel::preset("v2.6.32").expect("a preset");
+    kernel.hz = 100;
+    let cpus = counts(&netbook(), &kernel, &busy(&[0]), 1000);
+    // Ticks at 10, 20 ... 990 ms, the owner's from 20 ms on.
+    assert_eq!((cpus[0].ticks, cpus[1].idle_ticks), (99, 98));
+    let cpus = counts(&quad(), &kernel, &busy(&[2]), 1000);
+    assert_eq!(cpus.iter().map(|cpu| cpu.idle_ticks).collect::<Vec<_>>(), [98, 0, 0, 0]);
+}
+
+#[test]
+fn v2_6_36_kicks_every_four_jiffies() {
+    let mut kernel = Kernel::preset("v2.6.36").expect("a preset");
+    let cpus = counts(&quad(), &kernel, &busy(&[0, 1]), 1000);
+    let kicked = cpus[2].balance.kicks_answered;
+    assert_eq!((cpus[0].balance.kicks_sent, cpus[1].balance.kicks_sent), (0, kicked));
+    // The cache's domain balances every 1, 2 and from then on 4 ms: kicks at 1, 2, 4, 8, 12 ... 996
+    // ms, 252 of them. At every 256 ms, CPU 1 balances itself, and the kick comes a tick later, as
+    // all that follow do.
+    assert!((248..=252).contains(&kicked), "{kicked}");
+    // CPU 2, which is kicked, balances for CPU 3, whom nobody disturbs.
+    assert_eq!((cpus[2].ipis_kick, cpus[3].ipis), (kicked, 0));
+    assert_eq!(cpus[2].balance.softirqs, kicked);
+    kernel.hz = 100;
+    let kicked = counts(&quad(), &kernel, &busy(&[0, 1]), 1000)[2].balance.kicks_answered;
+    // No interval is shorter than a jiffy of 10 ms: at 10, 20 ... 990 ms, but for those at which CPU
+    // 1 balances itself.
+    assert!((90..=99).contains(&kicked), "{kicked}");
+}
+
+/// Two tasks on the threads of one core, beside idle cores: active balancing parts them.
+#[test]
+fn classic_balancing_uses_an_idle_core() {
+    for name in ["v2.6.32", "v2.6.36"] {
+        let kernel = Kernel::preset(name).expect("a preset");
+        let machine = Machine::preset("nehalem-ep-2s").expect("a preset");
+        let core: Vec<u32> =
+            machine.topology().cores().siblings(CpuId(0)).iter().map(|cpu| cpu.0).collect();
+        let mut build = Builder::new("two");
+        let program = build.program("two", |code| {
+            code.run(1_000_000 * MS);
+        });
+        for &cpu in &core {
+            build.spawn(program, cpu, 0);
+        }
+        let workload = build.finish().unwrap_or_else(|error| panic!("{error}"));
+        let cpus = counts(&machine, &kernel, &workload, 1000);
+        let busy: Vec<usize> =
+            (0..cpus.len()).filter(|&cpu| cpus[cpu].busy_ns > 700 * MS).collect();
+        assert_eq!(busy.len(), 2, "{name}: {busy:?}");
+        let cores = machine.topology().cores();
+        let core_of = |cpu: usize| cores.siblings(CpuId(cpu as u32)).first();
+        assert_ne!(core_of(busy[0]), core_of(busy[1]), "{name}");
+    }
+}

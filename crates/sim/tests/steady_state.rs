@@ -82,7 +82,12 @@ fn nothing_allocates_in_the_steady_state() {
         ("schbench", schbench),
         ("periodic", periodic),
     ] {
-        for (machine, kernel) in [("generic", "v6.12"), ("nehalem-ep-2s", "v6.1")] {
+        for (machine, kernel) in [
+            ("generic", "v6.12"),
+            ("nehalem-ep-2s", "v6.1"),
+            ("nehalem-ep-2s", "v2.6.32"),
+            ("generic", "v2.6.36"),
+        ] {
             let count = allocations(machine, kernel, &workload, 200_000);
             assert_eq!(count, 0, "{name} on {machine} under {kernel}");
         }

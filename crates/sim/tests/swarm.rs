@@ -3,6 +3,7 @@
 
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::fair::build::build_domains;
+use schedlab_kernel::fair::nohz::NohzRules;
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::{CpuId, CpuSet, Machine};
 use schedlab_sim::{Ending, Engine, Nothing, Pcg, Settings, check, run_watched};
@@ -80,20 +81,31 @@ fn kernel(dice: &mut Dice) -> Kernel {
     let mut text = Kernel::preset_text(dice.pick(&names)).expect("a preset").to_owned();
     let hz = dice.pick(&[100, 250, 300, 1000]);
     text = text.replace("hz = 250", &format!("hz = {hz}"));
+    text = text.replace("hz = 1000", &format!("hz = {hz}"));
+    if dice.chance(30) {
+        let level = dice.within(1, 2);
+        let which = dice.pick(&["mc", "smt"]);
+        let key = format!("{which}_power_savings = ");
+        text = text.replace(&format!("{key}0"), &format!("{key}{level}"));
+    }
     if dice.chance(10) {
         text = text.replace("mode = \"full\"", "mode = \"none\"");
     }
     if dice.chance(30) {
         text = text.replace("pull = \"push-ipi\"", "pull = \"plain\"");
     }
-    let nohz = dice.pick(&["pull\"", "push\"\nstale_kick = true", "push\"\nstale_kick = false"]);
-    if dice.chance(50) {
-        text = text.replace("variant = \"modern\"", &format!("variant = \"{nohz}"));
-    }
     if dice.chance(20) {
         text = text.replace("ttwu_queue = \"other-cache\"", "ttwu_queue = \"never\"");
     }
     let mut kernel = Kernel::from_toml("swarm", &text).unwrap_or_else(|error| panic!("{error}"));
+    if dice.chance(50) {
+        kernel.nohz = dice.pick(&[
+            NohzRules::Modern {},
+            NohzRules::Pull {},
+            NohzRules::Push { stale_kick: false },
+            NohzRules::Push { stale_kick: true },
+        ]);
+    }
     if dice.chance(50) {
         kernel.governor = dice.pick(&GovernorKind::ALL);
     }

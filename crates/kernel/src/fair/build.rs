@@ -1,6 +1,7 @@
 //! Builds scheduling domains from a machine as the kernel builds them at boot
 //! (`build_sched_domains()`, `sd_init()`, `sched_init_numa()`; `kernel/sched/topology.c`, 6.12).
 
+use super::classic::domains::{ClassicDomains, ClassicLevel, adds_nothing, thread_power};
 use super::topology::{Domain, DomainFlags, Domains, Group};
 use schedlab_machine::{CpuId, CpuSet, Machine};
 use serde::Deserialize;
@@ -24,6 +25,9 @@ pub struct DomainRules {
     /// there for Granite Rapids with sub-NUMA clusters). Without, firmware that tells them apart
     /// gives nodes stacks of different height, and the top domain may have no group for some.
     pub uniform_remote_distance: bool,
+    /// The values of 2.6.32 and kernels near it, beside which nothing above matters.
+    #[serde(skip)]
+    pub classic: Option<ClassicDomains>,
 }
 
 impl DomainRules {
@@ -34,7 +38,13 @@ impl DomainRules {
         busy_factor: 16,
         groups_within_domain: true,
         uniform_remote_distance: false,
+        classic: None,
     };
+
+    /// Those of a classic kernel.
+    pub const fn classic(classic: ClassicDomains) -> DomainRules {
+        DomainRules { clusters: false, classic: Some(classic), ..DomainRules::CURRENT }
+    }
 }
 
 /// Beyond this distance, fork, exec and wake-up do not place tasks (`node_reclaim_distance`).
@@ -55,6 +65,8 @@ enum LevelName {
     Package,
     /// CPUs of nodes up to this distance.
     Numa(u32),
+    /// All nodes, whatever their distances.
+    AllNodes,
 }
 
 impl LevelName {
@@ -65,7 +77,7 @@ impl LevelName {
             LevelName::Cluster => "CLS",
             LevelName::Llc => "MC",
             LevelName::Package => "PKG",
-            LevelName::Numa(_) => "NUMA",
+            LevelName::Numa(_) | LevelName::AllNodes => "NUMA",
         }
     }
 }
@@ -74,11 +86,14 @@ impl LevelName {
 #[derive(Clone, Copy)]
 struct Raw {
     level: usize,
+    name: &'static str,
     span: CpuSet,
     flags: DomainFlags,
     imbalance_pct: u32,
     imb_numa_nr: u32,
     cache_nice_tries: u32,
+    /// Shortest and longest interval, ms, and how many times longer a busy CPU waits.
+    intervals: (u32, u32, u32),
 }
 
 /// The domains that a kernel with `rules` builds on `machine`, with the capacities of idle CPUs.
@@ -106,7 +121,11 @@ pub fn build_domains(machine: &Machine, rules: DomainRules) -> Domains {
     let capacities = capacities(machine);
     let raw: Vec<Vec<Raw>> =
         machine.cpu_ids().map(|cpu| stack(machine, rules, &levels, &capacities, cpu)).collect();
-    let kept: Vec<Vec<Raw>> = raw.iter().map(|stack| without_degenerate(stack)).collect();
+    let kept = raw.iter().map(|stack| match rules.classic {
+        Some(_) => without_degenerate_classic(stack),
+        None => without_degenerate(stack),
+    });
+    let kept: Vec<Vec<Raw>> = kept.collect();
     // CPUs share a domain if it is of one level and span, and, where groups overlap, if they see
     // the ring from the same node.
     let height = kept.iter().map(Vec::len).max().unwrap_or_default();
@@ -134,19 +153,24 @@ pub fn build_domains(machine: &Machine, rules: DomainRules) -> Domains {
             };
             let groups =
                 groups.into_iter().map(|spans| group(machine, &raw, &kept, spans, own, cpu));
+            let mut groups: Vec<Group> = groups.collect();
+            if rules.classic.is_some() {
+                groups.iter_mut().for_each(|group| set_classic_power(machine, group));
+            }
             let weight = own.span.weight() as u32;
+            let (balance_interval_ms, interval_max_ms, busy_factor) = own.intervals;
             let domain = Domain {
-                name: levels[own.level].name.text(),
+                name: own.name,
                 span: own.span,
                 weight,
                 flags: own.flags,
                 imbalance_pct: own.imbalance_pct,
                 imb_numa_nr: own.imb_numa_nr,
-                balance_interval_ms: weight,
-                interval_max_ms: 2 * weight,
-                busy_factor: rules.busy_factor,
+                balance_interval_ms,
+                interval_max_ms,
+                busy_factor,
                 cache_nice_tries: own.cache_nice_tries,
-                groups: groups.collect(),
+                groups,
             };
             domains.push(&peers, domain);
         }
@@ -171,6 +195,12 @@ fn levels(machine: &Machine, rules: DomainRules) -> Vec<Level> {
     levels.push(by(LevelName::Llc, &|cpu| *topology.llcs().siblings(cpu) & *nodes.siblings(cpu)));
     levels.push(by(LevelName::Package, &|cpu| *nodes.siblings(cpu)));
     let count = nodes.len();
+    if rules.classic.is_some() {
+        if count > 1 {
+            levels.push(by(LevelName::AllNodes, &|_| *machine.cpus()));
+        }
+        return levels;
+    }
     let distance = distances(machine, rules);
     let mut distinct: Vec<u32> = distance.iter().copied().filter(|&apart| apart > 10).collect();
     distinct.sort_unstable();
@@ -216,6 +246,10 @@ fn stack(
     let mut stack: Vec<Raw> = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let span = level.spans[cpu.index()];
+        if let Some(classic) = rules.classic {
+            stack.push(classic_level(classic, index, level.name, span));
+            continue;
+        }
         let mut flags = DomainFlags::BALANCE_NEWIDLE.0
             | DomainFlags::BALANCE_EXEC.0
             | DomainFlags::BALANCE_FORK.0
@@ -237,7 +271,7 @@ fn stack(
                 flags |= DomainFlags::SHARE_LLC.0;
                 imbalance_pct = 117;
             }
-            LevelName::Package => {}
+            LevelName::Package | LevelName::AllNodes => {}
             LevelName::Numa(distance) => {
                 cache_nice_tries = 2;
                 flags &= !DomainFlags::PREFER_SIBLING.0;
@@ -255,13 +289,16 @@ fn stack(
         {
             child.flags.0 &= !DomainFlags::PREFER_SIBLING.0;
         }
+        let weight = span.weight() as u32;
         stack.push(Raw {
             level: index,
+            name: level.name.text(),
             span,
             flags: DomainFlags(flags),
             imbalance_pct,
             imb_numa_nr: 0,
             cache_nice_tries,
+            intervals: (weight, 2 * weight, rules.busy_factor),
         });
         if span == *machine.cpus() {
             break;
@@ -269,6 +306,47 @@ fn stack(
     }
     allow_numa_imbalance(&mut stack);
     stack
+}
+
+/// One domain of a classic kernel.
+fn classic_level(classic: ClassicDomains, level: usize, name: LevelName, span: CpuSet) -> Raw {
+    let values = classic.values(match name {
+        LevelName::Smt => ClassicLevel::Sibling,
+        LevelName::Llc | LevelName::Cluster => ClassicLevel::Mc,
+        LevelName::Package => ClassicLevel::Cpu,
+        LevelName::Numa(_) | LevelName::AllNodes => ClassicLevel::Node,
+    });
+    Raw {
+        level,
+        name: values.name,
+        span,
+        flags: values.flags,
+        imbalance_pct: values.imbalance_pct,
+        imb_numa_nr: 0,
+        cache_nice_tries: values.cache_nice_tries,
+        intervals: (values.min_interval_ms, values.max_interval_ms, values.busy_factor),
+    }
+}
+
+/// The same for a classic kernel: what a domain of the same CPUs adds beside the one below is its
+/// flags, as long as they mean something with one group.
+fn without_degenerate_classic(stack: &[Raw]) -> Vec<Raw> {
+    let mut kept: Vec<Raw> = Vec::new();
+    for raw in stack.iter().filter(|raw| raw.span.weight() > 1) {
+        let below = kept.last().filter(|below| below.span == raw.span);
+        if !below.is_some_and(|below| adds_nothing(below.flags, raw.flags)) {
+            kept.push(*raw);
+        }
+    }
+    kept
+}
+
+/// `cpu_power` of a group: no kernel of that time knew CPUs of different capacity.
+fn set_classic_power(machine: &Machine, group: &mut Group) {
+    let power = |cpu| thread_power(machine.topology().cores().siblings(cpu).weight() as u64);
+    group.capacity = group.span.iter().map(power).sum();
+    group.min_capacity = group.span.iter().map(power).min().unwrap_or(1024);
+    group.max_capacity = group.span.iter().map(power).max().unwrap_or(1024);
 }
 
 /// The CPUs of each capacity that the machine has (`asym_cap_list`).

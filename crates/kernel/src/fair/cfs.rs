@@ -37,6 +37,19 @@ pub struct Tunables {
     pub idle_sleeper_credit: bool,
     /// A task that is picked stops being a buddy even if it was running already (up to v5.13).
     pub pick_clears_buddies: bool,
+    /// A woken task that preempts is what the pick prefers (v2.6.39, 2f36825b176f). Before, the pick
+    /// went by virtual time alone.
+    #[serde(default = "yes")]
+    pub preemptor_is_next: bool,
+    /// `sched_yield()` makes the pick pass over the task (v2.6.39, ac53db596cc0). Before, it only
+    /// gave way to those behind it in virtual time.
+    #[serde(default = "yes")]
+    pub yield_skips: bool,
+}
+
+/// What the releases have that leave a setting out.
+fn yes() -> bool {
+    true
 }
 
 impl Tunables {
@@ -325,7 +338,9 @@ impl CfsQueue {
             if self.behind(&entities[curr.index()], &entities[woken.index()]) != Behind::Far {
                 return;
             }
-            self.next = Some(woken);
+            if self.tunables.preemptor_is_next {
+                self.next = Some(woken);
+            }
         }
         let crowded = u64::from(self.nr_running) >= self.tunables.nr_latency();
         self.resched = true;
@@ -411,7 +426,9 @@ impl CfsQueue {
         if entities[id.index()].policy != FairPolicy::Batch {
             self.update_curr(entities, now_ns);
         }
-        self.skip = Some(id);
+        if self.tunables.yield_skips {
+            self.skip = Some(id);
+        }
     }
 
     /// Changes an entity's weight (`reweight_entity()`).

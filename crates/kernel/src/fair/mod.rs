@@ -4,6 +4,7 @@ pub mod balance;
 pub mod build;
 pub mod capacity;
 pub mod cfs;
+pub mod classic;
 pub mod eevdf;
 pub mod entity;
 pub mod group;

@@ -100,6 +100,15 @@ impl FairQueue {
         }
     }
 
+    /// True if the pick prefers this entity, as it was woken or preempted lately: older kernels take
+    /// it for cache-hot.
+    pub fn is_buddy(&self, id: TaskId) -> bool {
+        match self {
+            FairQueue::Cfs(queue) => queue.buddies()[..2].contains(&Some(id)),
+            FairQueue::Eevdf(_) => false,
+        }
+    }
+
     /// A task forks on this CPU; CFS places its child here.
     pub fn fork(&mut self, entities: &mut [Entity], child: TaskId, now_ns: u64) {
         if let FairQueue::Cfs(queue) = self {

@@ -41,6 +41,14 @@ pub struct SlowPathRules {
     pub numa_allowance: NumaAllowance,
 }
 
+impl SlowPathRules {
+    /// 6.12.
+    pub const V6_12: SlowPathRules = SlowPathRules {
+        idlest_tie: IdlestTie::GroupUtil,
+        numa_allowance: NumaAllowance::ImbNumaNr,
+    };
+}
+
 /// A NUMA imbalance of at most this many idle CPUs may stay (`NUMA_IMBALANCE_MIN`).
 const NUMA_IMBALANCE_MIN: i64 = 2;
 
@@ -56,6 +64,8 @@ pub struct Candidate {
     pub first_cpu: CpuId,
     /// It holds the CPU from which the walk looks.
     pub local: bool,
+    /// It was weighed by its load alone, as by kernels before v5.5.
+    pub by_load: bool,
     /// Its sums.
     pub stats: GroupStats,
 }
@@ -220,7 +230,8 @@ impl SlowPath<'_> {
             let is_local = group.span.contains(this_cpu);
             if let Some(candidates) = &mut candidates {
                 let first_cpu = group.span.first().unwrap_or_default();
-                candidates.push(Candidate { first_cpu, local: is_local, stats });
+                let by_load = false;
+                candidates.push(Candidate { first_cpu, local: is_local, by_load, stats });
             }
             if is_local {
                 local = Some((group, stats));

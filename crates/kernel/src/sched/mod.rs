@@ -6,6 +6,7 @@ mod affinity;
 mod balance;
 mod pick;
 mod placement;
+mod placement_classic;
 mod rt;
 mod run_queue;
 mod task;
@@ -18,6 +19,7 @@ pub use task::{AffinityId, NewTask, Task, TaskState};
 
 use crate::fair::TaskId;
 use crate::fair::balance::BalanceRules;
+use crate::fair::classic::{ClassicRules, CpuView};
 use crate::fair::entity::Entity;
 use crate::fair::nohz::{Nohz, NohzRules};
 use crate::fair::queue::FairRules;
@@ -42,6 +44,9 @@ pub struct SchedConfig {
     pub fair: FairRules,
     /// Load balancing.
     pub balance: BalanceRules,
+    /// Placement and load balancing by load weights, in place of all three above; no load is
+    /// tracked then.
+    pub classic: Option<ClassicRules>,
     /// Real-time tasks.
     pub rt: RtRules,
     /// Who balances for CPUs without a tick.
@@ -78,6 +83,8 @@ pub struct Scheduler {
     domains: Domains,
     rqs: Vec<RunQueue>,
     cpus: Vec<CpuState>,
+    /// The same as classic kernels see them; empty under others.
+    classic_cpus: Vec<CpuView>,
     llcs: Vec<LlcShared>,
     sums: Sums,
     tasks: Vec<Task>,
@@ -118,17 +125,25 @@ impl Scheduler {
             .collect();
         let cpus: Vec<CpuState> = (0..cpu_count).map(state).collect();
         let plain = !domains.asym_cpucapacity_active();
-        let sums = Sums::new(&domains, &cpus, plain);
+        let sums = Sums::new(&domains, &cpus, plain && config.classic.is_none());
         let mut scheduler = Scheduler {
             sums,
             nohz: Nohz::default(),
-            older_nohz: balance::OlderNohz::new(config.nohz, cpu_count, false),
+            older_nohz: balance::OlderNohz::new(
+                config.nohz,
+                cpu_count,
+                config.classic.is_some_and(|classic| classic.saves_power()),
+            ),
             overloaded: false,
             serial_until_ns: 0,
             interval_max: 1,
             moving: Vec::with_capacity(32),
             rt: rt::RtClass::new(),
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
+            classic_cpus: match config.classic {
+                Some(_) => vec![CpuView { idle: true, ..CpuView::default() }; cpu_count],
+                None => Vec::new(),
+            },
             cpus,
             llcs,
             tasks: Vec::new(),
@@ -216,6 +231,9 @@ impl Scheduler {
     pub fn tick(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         hardware.charge(cpu, crate::hardware::Path::Tick);
         self.update_clock(cpu, hardware);
+        if self.config.classic.is_some() {
+            self.update_classic_load(cpu, hardware.jiffies());
+        }
         if let Some(curr) = self.rqs[cpu.index()].curr
             && self.is_rt(curr)
         {

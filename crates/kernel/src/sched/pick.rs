@@ -52,9 +52,12 @@ impl Scheduler {
         if let Some(next) = next
             && !next_is_rt
         {
-            // The task that runs goes to the end of the list, so that it is moved last.
+            // The task that runs goes to the end of the list, so that it is moved last. Classic
+            // kernels keep the order in which tasks came.
             let tasks = &mut self.rqs[cpu.index()].tasks;
-            if let Some(place) = tasks.iter().rposition(|&task| task == next) {
+            if self.config.classic.is_none()
+                && let Some(place) = tasks.iter().rposition(|&task| task == next)
+            {
                 tasks[place..].rotate_left(1);
             }
             self.update_misfit(cpu, Some(next));

@@ -89,6 +89,9 @@ impl Scheduler {
         occasion: Occasion,
         hardware: &mut impl Hardware,
     ) -> CpuId {
+        if let Some(rules) = self.config.classic {
+            return self.select_slow_classic(rules, id, this_cpu, occasion, hardware);
+        }
         let flag = match occasion {
             Occasion::Fork => DomainFlags::BALANCE_FORK,
             Occasion::Exec => DomainFlags::BALANCE_EXEC,
@@ -130,7 +133,9 @@ impl Scheduler {
         let capacity = self.cpus[cpu.index()].capacity_orig;
         let weight = self.entities[id.index()].load.weight;
         let rq_avg = self.rqs[cpu.index()].avg;
-        self.tasks[id.index()].avg.post_init_entity_util_avg(&rq_avg, weight, capacity);
+        if self.config.classic.is_none() {
+            self.tasks[id.index()].avg.post_init_entity_util_avg(&rq_avg, weight, capacity);
+        }
         self.enqueue(cpu, id, Enqueue::Initial);
         hardware.trace(parent_cpu, TracePoint::WakeupNew { task: id, target_cpu: cpu });
         self.check_preempt(cpu, id, parent_cpu, hardware);
@@ -201,6 +206,9 @@ impl Scheduler {
         flags: WakeFlags,
         hardware: &mut impl Hardware,
     ) -> CpuId {
+        if let Some(rules) = self.config.classic {
+            return self.select_wake_classic(rules, id, waker_cpu, flags, hardware);
+        }
         let current = self.rqs[waker_cpu.index()].curr;
         let mut waker = Waker {
             cpu: waker_cpu,
@@ -267,6 +275,9 @@ impl Scheduler {
         let weight = self.entities[id.index()].load.weight;
         let rq = &mut self.rqs[prev_cpu.index()];
         rq.fair.leave_asleep(&mut self.entities, id);
+        if self.config.classic.is_some() {
+            return;
+        }
         let avg = &mut self.tasks[id.index()].avg;
         if avg.update_blocked_entity(rq.avg.last_update_time, weight) {
             self.tasks[id.index()].util_est &= !UTIL_AVG_UNCHANGED;
@@ -287,8 +298,10 @@ impl Scheduler {
         executing_cpu: CpuId,
         hardware: &mut impl Hardware,
     ) {
-        // Elsewhere, the cache is not warm for it.
-        self.entities[id.index()].exec_start_ns = 0;
+        // Elsewhere, the cache is not warm for it; older kernels went by the time alone.
+        if self.config.classic.is_none() {
+            self.entities[id.index()].exec_start_ns = 0;
+        }
         let task = &mut self.tasks[id.index()];
         let from_cpu = std::mem::replace(&mut task.cpu, to_cpu);
         task.migrations += 1;
@@ -317,7 +330,7 @@ impl Scheduler {
     ) {
         self.enqueue(cpu, id, Enqueue::Wakeup);
         self.check_preempt(cpu, id, executing_cpu, hardware);
-        self.rqs[cpu.index()].end_idle();
+        self.rqs[cpu.index()].end_idle(self.config.classic.is_some());
         self.publish(cpu);
         hardware.trace(executing_cpu, TracePoint::Wakeup { task: id, target_cpu: cpu });
         if self.is_rt(id) {

@@ -97,9 +97,13 @@ impl RunQueue {
 
     /// A task is woken here: if the CPU idled, its idle time enters the average
     /// (`ttwu_do_activate()`).
-    pub(super) fn end_idle(&mut self) {
+    pub(super) fn end_idle(&mut self, classic: bool) {
         if self.idle_stamp_ns != 0 {
             let idle_ns = self.clock.clock.wrapping_sub(self.idle_stamp_ns);
+            if classic && idle_ns > 2 * MIGRATION_COST_NS {
+                // Up to v3.12, a long sleep made all that was before forgotten.
+                self.avg_idle_ns = idle_ns;
+            }
             update_avg(&mut self.avg_idle_ns, idle_ns);
             self.avg_idle_ns = self.avg_idle_ns.min(2 * self.max_idle_balance_cost_ns);
             self.idle_stamp_ns = 0;
@@ -158,6 +162,10 @@ impl Scheduler {
         state.runnable = rq.avg.runnable_avg;
         state.util_est = rq.util_est;
         state.idle_stamp_ns = rq.idle_stamp_ns;
+        if self.config.classic.is_some() {
+            self.publish_classic(cpu);
+            return;
+        }
         if self.sums.kept() {
             let after = CpuSums::of(state);
             if after != before {
@@ -178,6 +186,9 @@ impl Scheduler {
     /// Ages a queue's averages and takes out those of tasks that left asleep
     /// (`update_cfs_rq_load_avg()`).
     pub(super) fn update_queue_load(&mut self, cpu: CpuId) {
+        if self.config.classic.is_some() {
+            return;
+        }
         let rq = &mut self.rqs[cpu.index()];
         let now = rq.clock.pelt();
         if rq.removed.count > 0 {
@@ -192,6 +203,9 @@ impl Scheduler {
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
     /// them yet (`update_load_avg()` with `DO_ATTACH`).
     pub(super) fn update_load(&mut self, cpu: CpuId, id: TaskId) {
+        if self.config.classic.is_some() {
+            return;
+        }
         let rq = &self.rqs[cpu.index()];
         let now = rq.clock.pelt();
         let entity = &self.entities[id.index()];
@@ -254,11 +268,12 @@ impl Scheduler {
             rq.util_est = rq.util_est.saturating_sub(estimate);
         }
         self.update_load(cpu, id);
-        if sleeps && !was_delayed {
+        let tracked = self.config.classic.is_none();
+        if sleeps && !was_delayed && tracked {
             let capacity = self.cpus[cpu.index()].capacity_orig;
             self.tasks[id.index()].update_util_est(capacity);
         }
-        if averages == Averages::Detach {
+        if averages == Averages::Detach && tracked {
             let weight = self.entities[id.index()].load.weight;
             let task = &mut self.tasks[id.index()];
             self.rqs[cpu.index()].avg.detach(&task.avg, weight);

@@ -35,6 +35,8 @@ impl Driver {
             base_slice: true,
             idle_sleeper_credit: true,
             pick_clears_buddies: false,
+            preemptor_is_next: true,
+            yield_skips: true,
         };
         Driver::with(tunables, 0, 0)
     }
@@ -66,6 +68,8 @@ impl Driver {
                     base_slice: true,
                     idle_sleeper_credit: true,
                     pick_clears_buddies: false,
+                    preemptor_is_next: true,
+                    yield_skips: true,
                 };
                 *self = Driver::with(tunables, at(5), at(4));
                 return None;

@@ -44,6 +44,9 @@ impl Scheduler {
         let shared = self.domains.stack(to_cpu).iter();
         let level = shared.clone().position(|&m| self.domains.get(m).span.contains(cpu));
         let Some(level) = level else { return };
+        if let Some(rules) = self.config.classic {
+            return self.push_one_classic(rules, cpu, to_cpu, level, hardware);
+        }
         let mut attempt =
             Attempt { active: true, ..Attempt::new(to_cpu, level, CpuIdle::Idle, cpu) };
         self.update_clock(cpu, hardware);

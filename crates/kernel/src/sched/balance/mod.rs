@@ -3,6 +3,7 @@
 //! [`crate::fair::nohz`].
 
 mod active;
+mod classic;
 mod newidle;
 mod nohz;
 mod nohz_pull;
@@ -103,6 +104,11 @@ impl Scheduler {
             let stack = self.domains.stack(cpu).iter();
             let levels = stack.map(|&m| LevelState::new(self.domains.get(m)));
             self.rqs[index].balance.levels = levels.collect();
+            if self.config.classic.is_some() {
+                // Whatever the shortest interval is, the first one is that of the lowest domain.
+                let levels = &mut self.rqs[index].balance.levels;
+                levels.iter_mut().for_each(|level| level.interval_ms = 1);
+            }
             let llc_id = self.domains.llc_id(cpu);
             self.llcs[llc_id.index()].nr_busy_cpus = self.domains.llc_size(cpu);
         }

@@ -18,6 +18,10 @@ impl Scheduler {
         if self.cpus[cpu.index()].ttwu_pending {
             return false;
         }
+        if let Some(rules) = self.config.classic {
+            self.idle_balance_classic(rules, cpu, hardware);
+            return self.nr_running(cpu) > 0;
+        }
         let rq = &mut self.rqs[cpu.index()];
         // The time that the search takes counts as idle.
         rq.idle_stamp_ns = rq.clock.clock;

@@ -146,7 +146,12 @@ impl Scheduler {
             if !after(due, hardware.jiffies()) {
                 self.update_clock(other, hardware);
                 if flags.has(KickFlags::BALANCE) {
-                    self.balance_domains(other, CpuIdle::Idle, cpu, hardware);
+                    match self.config.classic {
+                        Some(rules) => {
+                            self.rebalance_classic(rules, other, CpuIdle::Idle, cpu, hardware);
+                        }
+                        None => self.balance_domains(other, CpuIdle::Idle, cpu, hardware),
+                    }
                 }
             }
             next_balance = next_balance.min(self.rqs[other.index()].balance.next_balance);

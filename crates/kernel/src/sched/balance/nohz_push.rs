@@ -69,6 +69,7 @@ impl Scheduler {
             if self.need_resched(cpu) {
                 break;
             }
+            self.update_classic_load(cpu, hardware.jiffies());
             self.rebalance(other, CpuIdle::Idle, cpu, hardware);
             self.advance_to(cpu, other);
         }

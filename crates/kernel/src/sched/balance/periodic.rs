@@ -9,13 +9,19 @@ use crate::hardware::{Hardware, Path};
 use schedlab_machine::CpuId;
 
 /// When nothing is due, balancing is looked at again after this time, s.
-const NOTHING_DUE_S: u64 = 60;
+pub(super) const NOTHING_DUE_S: u64 = 60;
 
 impl Scheduler {
     /// The tick's part: raises the softirq if some domain is due, and considers waking an idle CPU
     /// (`sched_balance_trigger()`).
     pub(in super::super) fn trigger_balance(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
-        self.rqs[cpu.index()].balance.idle_balance = self.cpus[cpu.index()].is_idle();
+        let state = &self.cpus[cpu.index()];
+        // Classic kernels ask only what runs, not what waits (idle_at_tick).
+        let idles = match self.config.classic {
+            Some(_) => state.curr_is_idle,
+            None => state.is_idle(),
+        };
+        self.rqs[cpu.index()].balance.idle_balance = idles;
         if self.domains.stack(cpu).is_empty() {
             return;
         }
@@ -53,7 +59,7 @@ impl Scheduler {
         }
     }
 
-    /// Balances `cpu`, whose averages are brought to the present before.
+    /// Balances `cpu`, whose averages, if there are any, are brought to the present before.
     pub(super) fn rebalance(
         &mut self,
         cpu: CpuId,
@@ -61,6 +67,9 @@ impl Scheduler {
         executing_cpu: CpuId,
         hardware: &mut impl Hardware,
     ) {
+        if let Some(rules) = self.config.classic {
+            return self.rebalance_classic(rules, cpu, idle, executing_cpu, hardware);
+        }
         self.update_blocked_averages(cpu, hardware);
         self.balance_domains(cpu, idle, executing_cpu, hardware);
     }

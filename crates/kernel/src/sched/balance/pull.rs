@@ -14,10 +14,10 @@ use crate::hardware::{Hardware, Path};
 use schedlab_machine::{CpuId, CpuSet};
 
 /// Tasks that one attempt looks at (`sysctl_sched_nr_migrate`).
-const NR_MIGRATE_MAX: u32 = 32;
+pub(super) const NR_MIGRATE_MAX: u32 = 32;
 
 /// The longest interval to which affinity drives a domain, ms (`MAX_PINNED_INTERVAL`).
-const PINNED_INTERVAL_MAX_MS: u64 = 512;
+pub(super) const PINNED_INTERVAL_MAX_MS: u64 = 512;
 
 /// An attempt under way (`struct lb_env`).
 pub(super) struct Attempt {

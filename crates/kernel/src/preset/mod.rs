@@ -9,9 +9,13 @@
 //! assert!(fair.contains("base_slice_ns: 2800000"), "{fair}");
 //! ```
 
+mod settings;
+
 use crate::cpuidle::GovernorKind;
 use crate::fair::balance::BalanceRules;
 use crate::fair::build::DomainRules;
+use crate::fair::classic::ClassicRules;
+use crate::fair::classic::domains::ClassicDomains;
 use crate::fair::nohz::NohzRules;
 use crate::fair::queue::FairRules;
 use crate::fair::slow_path::SlowPathRules;
@@ -26,10 +30,12 @@ use toml::de::{DeTable, DeValue};
 
 /// Every built-in kernel, oldest first: its name and its file.
 const PRESETS: &[(&str, &str)] = &[
-    ("v5.7", include_str!("../../../kernels/v5.7.toml")),
-    ("v5.9", include_str!("../../../kernels/v5.9.toml")),
-    ("v6.1", include_str!("../../../kernels/v6.1.toml")),
-    ("v6.12", include_str!("../../../kernels/v6.12.toml")),
+    ("v2.6.32", include_str!("../../../../kernels/v2.6.32.toml")),
+    ("v2.6.36", include_str!("../../../../kernels/v2.6.36.toml")),
+    ("v5.7", include_str!("../../../../kernels/v5.7.toml")),
+    ("v5.9", include_str!("../../../../kernels/v5.9.toml")),
+    ("v6.1", include_str!("../../../../kernels/v6.1.toml")),
+    ("v6.12", include_str!("../../../../kernels/v6.12.toml")),
 ];
 
 /// What kernel files may ask for in vain, and why it is refused rather than ignored.
@@ -94,6 +100,9 @@ pub struct Kernel {
     pub ttwu_queue: TtwuQueue,
     /// Load balancing.
     pub balance: BalanceRules,
+    /// Placement and load balancing by load weights; if a kernel has them, none of the above counts,
+    /// and files leave it out.
+    pub classic: Option<ClassicRules>,
     /// Real-time tasks.
     pub rt: RtRules,
     /// Who balances for CPUs without a tick.
@@ -112,13 +121,14 @@ struct File {
     description: String,
     tick: Tick,
     fair: Spanned<Fair>,
-    placement: SlowPathRules,
-    wake: Wake,
-    balance: BalanceRules,
+    placement: Option<SlowPathRules>,
+    wake: Option<Wake>,
+    balance: Option<BalanceRules>,
+    classic: Option<Spanned<ClassicRules>>,
     rt: RtRules,
     #[serde(default)]
     nohz: NohzRules,
-    domains: Spanned<DomainRules>,
+    domains: Option<Spanned<DomainRules>>,
     cpuidle: Cpuidle,
 }
 
@@ -206,6 +216,7 @@ impl Kernel {
             slow_path: self.placement,
             wake: self.wake,
             balance: self.balance,
+            classic: self.classic,
             rt: self.rt,
             nohz: self.nohz,
             hz: self.hz,
@@ -214,74 +225,6 @@ impl Kernel {
         config.fair = self.fair.scaled(scale(cpus), config.tick_ns());
         config
     }
-
-    /// Every setting by its name in files, in their order. With a number of CPUs, times are scaled
-    /// to it as the kernel scales them.
-    pub fn settings(&self, cpus: Option<usize>) -> Vec<(&'static str, String)> {
-        let fair = cpus.map_or(self.fair, |cpus| self.config(cpus).fair);
-        let mut settings = vec![("tick.hz", self.hz.to_string())];
-        match fair {
-            FairRules::Cfs(cfs) => settings.extend([
-                ("fair", "cfs".to_owned()),
-                ("fair.cfs.latency_ns", cfs.latency_ns.to_string()),
-                ("fair.cfs.min_granularity_ns", cfs.min_granularity_ns.to_string()),
-                ("fair.cfs.wakeup_granularity_ns", cfs.wakeup_granularity_ns.to_string()),
-                ("fair.cfs.idle_min_granularity_ns", cfs.idle_min_granularity_ns.to_string()),
-                ("fair.cfs.base_slice", cfs.base_slice.to_string()),
-                ("fair.cfs.idle_sleeper_credit", cfs.idle_sleeper_credit.to_string()),
-                ("fair.cfs.pick_clears_buddies", cfs.pick_clears_buddies.to_string()),
-            ]),
-            FairRules::Eevdf(eevdf) => settings.extend([
-                ("fair", "eevdf".to_owned()),
-                ("fair.eevdf.base_slice_ns", eevdf.base_slice_ns.to_string()),
-            ]),
-        }
-        let (placement, wake, domains) = (&self.placement, &self.wake, &self.domains);
-        let balance = &self.balance;
-        settings.extend([
-            ("placement.idlest_tie", kebab(&placement.idlest_tie)),
-            ("placement.numa_allowance", kebab(&placement.numa_allowance)),
-            ("wake.search", kebab(&wake.search)),
-            ("wake.clusters", wake.clusters.to_string()),
-            ("wake.idle_prev_is_target", wake.idle_prev_is_target.to_string()),
-            ("wake.recent_used", kebab(&wake.recent_used)),
-            ("wake.ttwu_queue", kebab(&self.ttwu_queue)),
-            ("balance.mode", kebab(&balance.mode)),
-            ("balance.numa_imbalance", kebab(&balance.numa_imbalance)),
-            ("balance.smt_groups", balance.smt_groups.to_string()),
-            ("balance.boosted_util", balance.boosted_util.to_string()),
-            ("balance.detach", kebab(&balance.detach)),
-            ("balance.newidle_needs_idle_time", balance.newidle_needs_idle_time.to_string()),
-            ("balance.newidle_random", balance.newidle_random.to_string()),
-            ("rt.pull", kebab(&self.rt.pull)),
-            ("rt.choice", kebab(&self.rt.choice)),
-            ("nohz.variant", self.nohz.name().to_owned()),
-        ]);
-        if let NohzRules::Push { stale_kick } = self.nohz {
-            settings.push(("nohz.stale_kick", stale_kick.to_string()));
-        }
-        settings.extend([
-            ("domains.clusters", domains.clusters.to_string()),
-            ("domains.imbalance_pct", domains.imbalance_pct.to_string()),
-            ("domains.busy_factor", domains.busy_factor.to_string()),
-            ("domains.groups_within_domain", domains.groups_within_domain.to_string()),
-            ("domains.uniform_remote_distance", domains.uniform_remote_distance.to_string()),
-            ("cpuidle.governor", self.governor.to_string()),
-        ]);
-        settings
-    }
-}
-
-/// A variant's name as files write it: `GroupUtil` is `group-util`.
-fn kebab(variant: &impl std::fmt::Debug) -> String {
-    let mut name = String::new();
-    for letter in format!("{variant:?}").chars() {
-        if letter.is_uppercase() && !name.is_empty() {
-            name.push('-');
-        }
-        name.push(letter.to_ascii_lowercase());
-    }
-    name
 }
 
 /// `get_update_sysctl_factor()` with the default SCHED_TUNABLESCALING_LOG.
@@ -336,29 +279,94 @@ fn check(file: File) -> Result<Kernel, Fault> {
             format!("hz is {hz}; kernels tick at 100, 250, 300 or 1000, and 24 to 1200 work");
         return Err((file.tick.hz.span(), what));
     }
+    let by_tracking = match &file.classic {
+        None => ByTracking::of(&file)?,
+        Some(classic) => classic_domains(&file, classic)?,
+    };
     let fair_span = file.fair.span();
     let fair = fair(file.fair.into_inner()).map_err(|what| (fair_span, what))?;
-    let domains = *file.domains.get_ref();
-    if !(100..=200).contains(&domains.imbalance_pct) || !(1..=1024).contains(&domains.busy_factor) {
-        let what = "imbalance_pct must be 100 to 200, and busy_factor 1 to 1024";
-        return Err((file.domains.span(), what.to_owned()));
-    }
     let governor = file.cpuidle.governor.get_ref().parse::<GovernorKind>();
     let governor = governor.map_err(|error| (file.cpuidle.governor.span(), error.to_string()))?;
-    let Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue } = file.wake;
+    let ByTracking { placement, wake, ttwu_queue, balance, domains } = by_tracking;
     Ok(Kernel {
         name: file.name,
         description: file.description,
         hz,
         fair,
-        placement: file.placement,
-        wake: WakeRules { search, clusters, idle_prev_is_target, recent_used },
+        placement,
+        wake,
         ttwu_queue,
-        balance: file.balance,
+        balance,
+        classic: file.classic.map(Spanned::into_inner),
         rt: file.rt,
         nohz: file.nohz,
         domains,
         governor,
+    })
+}
+
+/// What kernels have that track the load of each task, and how they build domains.
+struct ByTracking {
+    placement: SlowPathRules,
+    wake: WakeRules,
+    ttwu_queue: TtwuQueue,
+    balance: BalanceRules,
+    domains: DomainRules,
+}
+
+impl ByTracking {
+    fn of(file: &File) -> Result<ByTracking, Fault> {
+        let missing = |table: &str| {
+            let what = format!("missing field `{table}`; copy the table from a built-in kernel");
+            (0..0, what)
+        };
+        let wake = file.wake.as_ref().ok_or_else(|| missing("wake"))?;
+        let domains = file.domains.as_ref().ok_or_else(|| missing("domains"))?;
+        let rules = *domains.get_ref();
+        if !(100..=200).contains(&rules.imbalance_pct) || !(1..=1024).contains(&rules.busy_factor) {
+            let what = "imbalance_pct must be 100 to 200, and busy_factor 1 to 1024";
+            return Err((domains.span(), what.to_owned()));
+        }
+        let &Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue } = wake;
+        Ok(ByTracking {
+            placement: file.placement.ok_or_else(|| missing("placement"))?,
+            wake: WakeRules { search, clusters, idle_prev_is_target, recent_used },
+            ttwu_queue,
+            balance: file.balance.ok_or_else(|| missing("balance"))?,
+            domains: rules,
+        })
+    }
+}
+
+/// A classic kernel has no room for the tables of others, and its domains are as they are. It never
+/// leaves wake-ups to other CPUs (before v3.0, 317f394160e9).
+fn classic_domains(file: &File, classic: &Spanned<ClassicRules>) -> Result<ByTracking, Fault> {
+    let given = [
+        ("placement", file.placement.is_some()),
+        ("wake", file.wake.is_some()),
+        ("balance", file.balance.is_some()),
+        ("domains", file.domains.is_some()),
+    ];
+    if let Some((table, _)) = given.iter().find(|(_, given)| *given) {
+        let what = format!("[classic] stands in place of [{table}]; remove one of them");
+        return Err((classic.span(), what));
+    }
+    let rules = *classic.get_ref();
+    let savings = [rules.mc_power_savings, rules.smt_power_savings];
+    if savings.iter().any(|&level| level > 2) {
+        let what = "mc_power_savings and smt_power_savings are 0, 1 or 2";
+        return Err((classic.span(), what.to_owned()));
+    }
+    let domains = ClassicDomains {
+        mc_power_savings: rules.mc_power_savings > 0,
+        smt_power_savings: rules.smt_power_savings > 0,
+    };
+    Ok(ByTracking {
+        placement: SlowPathRules::V6_12,
+        wake: WakeRules::V6_12,
+        ttwu_queue: TtwuQueue::Never,
+        balance: BalanceRules::V6_12,
+        domains: DomainRules::classic(domains),
     })
 }
 

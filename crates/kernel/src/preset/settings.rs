@@ -1,0 +1,101 @@
+//! A kernel's settings as names and values, for people to read and compare.
+
+use super::Kernel;
+use crate::fair::classic::ClassicRules;
+use crate::fair::nohz::NohzRules;
+use crate::fair::queue::FairRules;
+
+impl Kernel {
+    /// Every setting by its name in files, in their order. With a number of CPUs, times are scaled
+    /// to it as the kernel scales them.
+    pub fn settings(&self, cpus: Option<usize>) -> Vec<(&'static str, String)> {
+        let fair = cpus.map_or(self.fair, |cpus| self.config(cpus).fair);
+        let mut settings = vec![("tick.hz", self.hz.to_string())];
+        match fair {
+            FairRules::Cfs(cfs) => settings.extend([
+                ("fair", "cfs".to_owned()),
+                ("fair.cfs.latency_ns", cfs.latency_ns.to_string()),
+                ("fair.cfs.min_granularity_ns", cfs.min_granularity_ns.to_string()),
+                ("fair.cfs.wakeup_granularity_ns", cfs.wakeup_granularity_ns.to_string()),
+                ("fair.cfs.idle_min_granularity_ns", cfs.idle_min_granularity_ns.to_string()),
+                ("fair.cfs.base_slice", cfs.base_slice.to_string()),
+                ("fair.cfs.idle_sleeper_credit", cfs.idle_sleeper_credit.to_string()),
+                ("fair.cfs.pick_clears_buddies", cfs.pick_clears_buddies.to_string()),
+                ("fair.cfs.preemptor_is_next", cfs.preemptor_is_next.to_string()),
+                ("fair.cfs.yield_skips", cfs.yield_skips.to_string()),
+            ]),
+            FairRules::Eevdf(eevdf) => settings.extend([
+                ("fair", "eevdf".to_owned()),
+                ("fair.eevdf.base_slice_ns", eevdf.base_slice_ns.to_string()),
+            ]),
+        }
+        match self.classic {
+            Some(classic) => settings.extend(classic_settings(&classic)),
+            None => settings.extend(self.tracking_settings()),
+        }
+        settings.extend([
+            ("rt.pull", kebab(&self.rt.pull)),
+            ("rt.choice", kebab(&self.rt.choice)),
+            ("nohz.variant", self.nohz.name().to_owned()),
+        ]);
+        if let NohzRules::Push { stale_kick } = self.nohz {
+            settings.push(("nohz.stale_kick", stale_kick.to_string()));
+        }
+        if self.classic.is_none() {
+            let domains = &self.domains;
+            settings.extend([
+                ("domains.clusters", domains.clusters.to_string()),
+                ("domains.imbalance_pct", domains.imbalance_pct.to_string()),
+                ("domains.busy_factor", domains.busy_factor.to_string()),
+                ("domains.groups_within_domain", domains.groups_within_domain.to_string()),
+                ("domains.uniform_remote_distance", domains.uniform_remote_distance.to_string()),
+            ]);
+        }
+        settings.push(("cpuidle.governor", self.governor.to_string()));
+        settings
+    }
+
+    fn tracking_settings(&self) -> [(&'static str, String); 14] {
+        let (placement, wake, balance) = (&self.placement, &self.wake, &self.balance);
+        [
+            ("placement.idlest_tie", kebab(&placement.idlest_tie)),
+            ("placement.numa_allowance", kebab(&placement.numa_allowance)),
+            ("wake.search", kebab(&wake.search)),
+            ("wake.clusters", wake.clusters.to_string()),
+            ("wake.idle_prev_is_target", wake.idle_prev_is_target.to_string()),
+            ("wake.recent_used", kebab(&wake.recent_used)),
+            ("wake.ttwu_queue", kebab(&self.ttwu_queue)),
+            ("balance.mode", kebab(&balance.mode)),
+            ("balance.numa_imbalance", kebab(&balance.numa_imbalance)),
+            ("balance.smt_groups", balance.smt_groups.to_string()),
+            ("balance.boosted_util", balance.boosted_util.to_string()),
+            ("balance.detach", kebab(&balance.detach)),
+            ("balance.newidle_needs_idle_time", balance.newidle_needs_idle_time.to_string()),
+            ("balance.newidle_random", balance.newidle_random.to_string()),
+        ]
+    }
+}
+
+fn classic_settings(classic: &ClassicRules) -> [(&'static str, String); 7] {
+    [
+        ("classic.mode", kebab(&classic.mode)),
+        ("classic.missed_ticks_decay", classic.missed_ticks_decay.to_string()),
+        ("classic.affine_by_power", classic.affine_by_power.to_string()),
+        ("classic.small_capacity", classic.small_capacity.to_string()),
+        ("classic.newidle_counts", classic.newidle_counts.to_string()),
+        ("classic.mc_power_savings", classic.mc_power_savings.to_string()),
+        ("classic.smt_power_savings", classic.smt_power_savings.to_string()),
+    ]
+}
+
+/// A variant's name as files write it: `GroupUtil` is `group-util`.
+fn kebab(variant: &impl std::fmt::Debug) -> String {
+    let mut name = String::new();
+    for letter in format!("{variant:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}

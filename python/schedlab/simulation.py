@@ -85,9 +85,10 @@ class Simulation:
     ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
     CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""
     tasks: Frame
-    """A row per task: ``task, comm, birth_cpu, cpu`` (the last one)``, runtime_ns, user_ns,
-    switches, migrations``; ``birth_cpu`` is null for a task that the run's end kept from being
-    born, and ``user_ns`` is the part of ``runtime_ns`` outside the kernel."""
+    """A row per task: ``task, comm, policy`` (with its priority if it is a real-time one)``,
+    birth_cpu, cpu`` (the last one)``, runtime_ns, user_ns, switches, migrations``; ``birth_cpu`` is
+    null for a task that the run's end kept from being born, and ``user_ns`` is the part of
+    ``runtime_ns`` outside the kernel."""
     packages: Frame
     """A row per package and state: ``package, state, time_ns``, ``state`` being the number of the
     shallowest idle state of its CPUs, and null while one of them was busy."""

@@ -116,6 +116,11 @@ pub trait Hardware {
         let _ = polling_suffices;
         self.send_reschedule(from, to);
     }
+    /// Has [`Scheduler::timer`](crate::sched::Scheduler::timer) called on `cpu` at `at_ns`. Without
+    /// timers, real-time tasks are not limited.
+    fn arm_timer(&mut self, cpu: CpuId, at_ns: u64) {
+        let _ = (cpu, at_ns);
+    }
     /// How long a search that looks at the run queues of `cpus` other CPUs takes on `cpu`, ns. The
     /// path that searches is charged with its whole cost already; this is for kernels that
     /// measure their searches.

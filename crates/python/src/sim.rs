@@ -250,10 +250,12 @@ fn package_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
 
 fn task_table<O>(outcome: &Outcome<O>, births: &Births) -> PyResult<Table> {
     let tasks = || outcome.tasks.iter();
+    let policies: Vec<String> = tasks().map(|task| task.policy.to_string()).collect();
     let births = (0..outcome.tasks.len()).map(|task| births.0.get(task).copied().flatten());
     Columns::default()
         .u32("task", 0..outcome.tasks.len() as u32)
         .text("comm", tasks().map(|task| task.comm.as_str()))
+        .text("policy", policies.iter().map(String::as_str))
         .u32("birth_cpu", births)
         .u32("cpu", tasks().map(|task| task.cpu.0))
         .u64("runtime_ns", tasks().map(|task| task.runtime_ns))

@@ -12,7 +12,7 @@ use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
 use crate::outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
-use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, Platform, Timer};
+use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, KERNEL_TIMER, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::streams::Streams;
@@ -133,6 +133,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 touched: Vec::new(),
                 tick_ns,
                 random: Pcg::new(settings.seed, KERNEL_STREAM),
+                kernel_timers: 0,
                 decisions: settings.explain.then(Decisions::default),
             },
             workload,
@@ -221,6 +222,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Only ticks are left, and nobody to be woken by them.
     fn is_stuck(&self) -> bool {
         self.timers_armed == 0
+            && self.platform.kernel_timers == 0
             && self.idle_cpus == self.platform.cpus.len()
             && self.platform.cpus.iter().all(|cpu| cpu.ipi_ns == NEVER)
     }
@@ -303,6 +305,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                 && timer.soft_ns <= self.platform.clock_ns
             {
                 self.platform.cpus[index].timers.pop();
+                if timer.task == KERNEL_TIMER {
+                    self.platform.kernel_timers -= 1;
+                    self.sched.timer(cpu, &mut self.platform);
+                    continue;
+                }
                 self.timers_armed -= 1;
                 self.expire(cpu, TaskId(timer.task));
             }
@@ -465,6 +472,10 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         let tasks = self.sched.tasks().iter().enumerate().map(|(index, task)| TaskSummary {
             comm: self.strings.get(self.platform.comms[index]).to_owned(),
+            policy: {
+                let program = self.progress[index].program;
+                self.workload.programs[program.0 as usize].attributes.policy
+            },
             runtime_ns: self.sched.entity(TaskId(index as u32)).sum_exec_runtime_ns,
             user_ns: self.progress[index].user_ns,
             switches: task.switches,

@@ -32,6 +32,9 @@ pub struct Timer {
     pub task: u32,
 }
 
+/// In place of a task: the timer is the kernel's own.
+pub const KERNEL_TIMER: u32 = u32::MAX;
+
 /// What an interrupt of another CPU is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipi {
@@ -164,6 +167,8 @@ pub struct Platform<'a, O> {
     pub tick_ns: u64,
     /// What kernel code draws from.
     pub random: Pcg,
+    /// Timers of the kernel itself that are yet to fire.
+    pub kernel_timers: u64,
     /// Explained decisions, if wanted.
     pub decisions: Option<Decisions>,
 }
@@ -440,6 +445,16 @@ impl<O: Observer> Hardware for Platform<'_, O> {
 
     fn send_kick(&mut self, from: CpuId, to: CpuId, polling_suffices: bool) {
         self.tell(from, to, Ipi::Kick, polling_suffices);
+    }
+
+    fn arm_timer(&mut self, cpu: CpuId, at_ns: u64) {
+        let timer = Timer { hard_ns: at_ns, soft_ns: at_ns, task: KERNEL_TIMER };
+        self.kernel_timers += 1;
+        let state = &mut self.cpus[cpu.index()];
+        state.timers.push(Reverse(timer));
+        if state.doing != Doing::Kernel {
+            self.requeue(cpu.index());
+        }
     }
 
     fn scan_ns(&self, _: CpuId, cpus: u32) -> u64 {

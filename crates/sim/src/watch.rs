@@ -122,6 +122,13 @@ fn verify_times(outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
         }
         busy_ns += times.busy_ns;
     }
+    // A kernel path that the end cut short belongs to its task in full.
+    let mut last_ns = vec![outcome.end_ns; outcome.cpus.len()];
+    for event in &outcome.observer {
+        let last_ns = &mut last_ns[event.cpu.index()];
+        *last_ns = event.timestamp_ns.max(*last_ns);
+    }
+    busy_ns += last_ns.iter().map(|last_ns| last_ns - outcome.end_ns).sum::<u64>();
     let run_ns: u64 = outcome.tasks.iter().map(|task| task.runtime_ns).sum();
     if run_ns > busy_ns {
         return Err(format!("tasks ran for {run_ns} ns on CPUs busy for {busy_ns} ns"));

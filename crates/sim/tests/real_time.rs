@@ -2,7 +2,7 @@
 
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_kernel::preset::Kernel;
-use schedlab_kernel::rt::Pull;
+use schedlab_kernel::rt::{Limit, Pull};
 use schedlab_machine::{CpuId, CpuSet, Machine};
 use schedlab_sim::{Engine, Settings, run_watched};
 use schedlab_trace::{Event, EventKind};
@@ -254,4 +254,50 @@ fn a_task_that_may_not_stay_is_moved_by_the_stopper() {
         };
         assert!(stints.iter().find(follows).is_some(), "{policy:?}: {stints:?}");
     }
+}
+
+/// How long tasks of this name had a CPU within a span of time, ms.
+fn share(stints: &Stints, comm: &str, from_ms: u64, to_ms: u64) -> u64 {
+    let of = stints.iter().filter(|stint| stint.0 == comm);
+    let ns: u64 =
+        of.map(|stint| stint.3.min(to_ms * MS).saturating_sub(stint.2.max(from_ms * MS))).sum();
+    (ns + MS / 2) / MS
+}
+
+#[test]
+fn fair_tasks_get_their_share_of_a_cpu_that_urgent_ones_would_take() {
+    let hog = late(1, 3_000);
+    let fair = late(0, 400);
+    let actors = [at("hog", Policy::Fifo(50), &[0], &hog), at("fair", Policy::Normal, &[0], &fair)];
+    let shares = |limit: Limit| {
+        let mut kernel = kernel();
+        kernel.rt.limit = limit;
+        let stints = play(&kernel, &actors);
+        [(100, 1_100), (1_100, 2_100)].map(|(from, to)| share(&stints, "fair", from, to))
+    };
+    assert_eq!(shares(Limit::None), [0, 0]);
+    // 50 ms of every second, to the granularity of the tick.
+    for limit in [Limit::Throttling, Limit::FairServer] {
+        let shares = shares(limit);
+        assert!(shares.iter().all(|share| (46..=56).contains(share)), "{limit:?}: {shares:?}");
+    }
+    // The other CPUs have no real-time tasks, and lend what they do not need.
+    assert_eq!(shares(Limit::ThrottlingShared), [0, 0]);
+}
+
+#[test]
+fn throttled_tasks_leave_a_cpu_idle_that_has_nothing_else() {
+    let mut kernel = Kernel::preset("v6.1").expect("a preset");
+    assert_eq!(kernel.rt.limit, Limit::Throttling);
+    let hog = late(0, 1_900);
+    let stints = play(&kernel, &[at("hog", Policy::Fifo(50), &[0], &hog)]);
+    assert!((1_900..=1_902).contains(&share(&stints, "hog", 0, 10_000)), "{stints:?}");
+    let end_ns = stints.iter().map(|stint| stint.3).max().expect("it ran");
+    // Throttled by the tick after 950 ms, released after 1,000.
+    assert!((1_944..=1_952).contains(&(end_ns / MS)), "{end_ns}");
+    // A server only serves where there is somebody to be served.
+    kernel.rt.limit = Limit::FairServer;
+    let stints = play(&kernel, &[at("hog", Policy::Fifo(50), &[0], &hog)]);
+    let end_ns = stints.iter().map(|stint| stint.3).max().expect("it ran");
+    assert!(end_ns / MS <= 1_902, "{end_ns}");
 }

@@ -74,6 +74,14 @@ fn nothing_allocates_in_the_steady_state() {
     let schbench = schbench::Options { runtime: 10_000, ..schbench::Options::default() };
     let schbench = schbench.workload("schbench", 8).expect("valid");
     let periodic = periodic::Options::default().workload("periodic", 8).expect("valid");
+    let urgent = periodic::Options {
+        policy: periodic::PolicyName::Fifo,
+        tasks: 12,
+        run_us: 1_000,
+        period_us: 1_500,
+        ..periodic::Options::default()
+    };
+    let urgent = urgent.workload("urgent", 8).expect("valid");
     for (name, workload) in [
         ("hackbench, sockets", hackbench(false)),
         ("hackbench, pipes", hackbench(true)),
@@ -81,6 +89,7 @@ fn nothing_allocates_in_the_steady_state() {
         ("sysbench threads", sysbench(sysbench::Test::Threads)),
         ("schbench", schbench),
         ("periodic", periodic),
+        ("periodic, real-time", urgent),
     ] {
         for (machine, kernel) in [
             ("generic", "v6.12"),

@@ -94,6 +94,10 @@ fn kernel(dice: &mut Dice) -> Kernel {
     if dice.chance(30) {
         text = text.replace("pull = \"push-ipi\"", "pull = \"plain\"");
     }
+    let limits = ["none", "throttling", "throttling-shared", "fair-server"];
+    let place = text.find("\nlimit = \"").expect("a limit") + "\nlimit = \"".len();
+    let end = place + text[place..].find('"').expect("its end");
+    text.replace_range(place..end, dice.pick(&limits));
     if dice.chance(20) {
         text = text.replace("ttwu_queue = \"other-cache\"", "ttwu_queue = \"never\"");
     }

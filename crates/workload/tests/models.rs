@@ -73,6 +73,11 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("model = 'ebizzy'\n[options]\n\nthreads = 'x'", "w.toml:4: invalid type"),
         ("model = 'ebizzy'\n[options]\nthreads = 0", "w: threads = 0 is not in 1 to"),
         ("model = 'periodic'\n[options]\ntasks = 1000000", "w: tasks = 1000000 is not in 1 to"),
+        (
+            "model = 'periodic'\n[options]\npolicy = 'fifo'\npriority = 100",
+            "w: priority = 100 is not in 1 to 99",
+        ),
+        ("model = 'periodic'\n[options]\npolicy = 'fofi'", "w.toml:3: unknown variant `fofi`"),
         ("model = 'periodic'\n[options]\nnice = 30", "w: program periodic: nice 30 is not in"),
         (
             "model = 'sysbench'\n[options]\ntest = 'memory'\nmemory_access_mode = 'rnd'\n\

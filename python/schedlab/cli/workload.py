@@ -135,7 +135,8 @@ def _print_program(program: dict[str, Any], alike: int, limit: int) -> None:
     if alike > 1:
         words.append(f"and {alike - 1} programs alike")
     if program["policy"] != "SCHED_OTHER":
-        words.append(program["policy"])
+        priority = program["priority"]
+        words.append(program["policy"] + (f" {priority}" if priority else ""))
     if program["nice"]:
         words.append(f"nice {program['nice']}")
     if program["slice_ns"] is not None:

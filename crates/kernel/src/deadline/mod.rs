@@ -1,3 +1,5 @@
-//! Deadline tasks: so far the map of their deadlines over all CPUs.
+//! Deadline scheduling: the map of deadlines over all CPUs, and the server that gives fair tasks
+//! their share.
 
 pub mod cpudl;
+pub mod fair_server;

@@ -36,6 +36,7 @@ impl Kernel {
         settings.extend([
             ("rt.pull", kebab(&self.rt.pull)),
             ("rt.choice", kebab(&self.rt.choice)),
+            ("rt.limit", kebab(&self.rt.limit)),
             ("nohz.variant", self.nohz.name().to_owned()),
         ]);
         if let NohzRules::Push { stale_kick } = self.nohz {

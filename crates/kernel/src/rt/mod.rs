@@ -71,7 +71,31 @@ pub struct RtRules {
     pub pull: Pull,
     /// Which CPU of a domain a task goes to if several run nothing more urgent.
     pub choice: Choice,
+    /// What is left for fair tasks.
+    pub limit: Limit,
 }
+
+/// What is left for fair tasks while real-time ones would take everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Nothing, as with `sched_rt_runtime_us` = -1.
+    None,
+    /// Up to v6.11: real-time tasks of a CPU run for 950 ms of a second at most.
+    Throttling,
+    /// Up to v5.9 (2586af1ac187): the same, but a CPU borrows from others what their real-time
+    /// tasks do not use (`RT_RUNTIME_SHARE`).
+    ThrottlingShared,
+    /// From v6.12 on (5f6bd380c7bd): a deadline server gives fair tasks that starve 50 ms of a
+    /// second.
+    FairServer,
+}
+
+/// The period of throttling, ns (`sysctl_sched_rt_period`).
+pub const RT_PERIOD_NS: u64 = 1_000_000_000;
+
+/// Of that, what real-time tasks of one CPU may run, ns (`sysctl_sched_rt_runtime`).
+pub const RT_RUNTIME_NS: u64 = 950_000_000;
 
 /// How a CPU that lowers its priority gets at tasks that wait on other CPUs (`RT_PUSH_IPI`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -241,6 +241,10 @@ impl Scheduler {
         } else if let Some(curr) = self.rqs[cpu.index()].curr {
             let rq = &mut self.rqs[cpu.index()];
             rq.fair.tick(&mut self.entities, rq.clock.clock_task);
+            if self.rt.active {
+                self.account_fair(cpu, curr);
+                self.arm_timer(cpu, hardware);
+            }
             self.update_load(cpu, curr);
             self.publish(cpu);
             self.update_misfit(cpu, Some(curr));

@@ -89,6 +89,9 @@ impl Scheduler {
         let rq = &mut self.rqs[cpu.index()];
         let now_ns = rq.clock.clock_task;
         rq.fair.put_prev(&mut self.entities, now_ns);
+        if self.rt.active {
+            self.account_switch(cpu, prev, next);
+        }
         if let Some(next) = next {
             if next_is_rt {
                 self.set_next_rt(cpu, next, prev);
@@ -108,6 +111,9 @@ impl Scheduler {
             self.enter_idle(cpu);
         }
         self.publish(cpu);
+        if self.rt.active {
+            self.arm_timer(cpu, hardware);
+        }
         if next_is_rt {
             // What waits behind it may find another CPU (rt_queue_push_tasks()).
             self.push_all(cpu, cpu, hardware);

@@ -367,7 +367,10 @@ impl Scheduler {
     ) {
         let rq = &mut self.rqs[cpu.index()];
         match rq.curr {
-            _ if self.rt.active => self.preempt_by_class(cpu, id),
+            _ if self.rt.active => {
+                self.preempt_by_class(cpu, id);
+                self.arm_timer(cpu, hardware);
+            }
             None => rq.need_resched = true,
             Some(_) => rq.fair.check_preempt(&mut self.entities, id, rq.clock.clock_task),
         }

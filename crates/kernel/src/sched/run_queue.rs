@@ -151,7 +151,7 @@ impl Scheduler {
         state.nr_running = rq.fair.nr_running();
         if self.rt.active {
             let rt = &self.rt.queues[cpu.index()];
-            state.nr_running += rt.queue.nr_running();
+            state.nr_running += rt.nr_running();
             state.util_rt = rt.avg.util_avg;
         }
         state.h_nr_queued = rq.fair.nr_running();
@@ -242,6 +242,9 @@ impl Scheduler {
         let revived = rq.fair.enqueue(&mut self.entities, id, why, rq.clock.clock_task);
         if !revived {
             rq.tasks.push(id);
+            if self.rt.active && rq.fair.nr_running() == 1 {
+                self.serve_fair(cpu, self.rt_nr_running(cpu) == 0);
+            }
             self.overloaded |= self.nr_running(cpu) == 2;
         }
         self.publish(cpu);

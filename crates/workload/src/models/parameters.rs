@@ -94,6 +94,8 @@ pub const PERIODIC: &[Parameter] = &[
     of("tasks", "tasks", "comparison of simulators"),
     of("run_us", "us", "comparison of simulators"),
     of("period_us", "us", "comparison of simulators"),
+    of("policy", "", "sched(7)"),
+    of("priority", "", "sched(7); fifo and rr"),
     of("nice", "", "sched(7)"),
     of("stagger_ns", "ns", "a choice: no two start at once"),
 ];

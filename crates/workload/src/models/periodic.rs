@@ -3,7 +3,7 @@
 use super::{Model, in_range, tasks_in_range};
 use crate::build::Builder;
 use crate::error::WorkloadError;
-use crate::program::{Better, MetricKind, Op, Workload};
+use crate::program::{Better, MetricKind, Op, Policy, Workload};
 
 /// Options; the defaults are those of the comparison by which scheduler simulators are measured:
 /// 32 tasks of 2 ms every 10 ms.
@@ -16,15 +16,43 @@ pub struct Options {
     pub run_us: u64,
     /// Period, us.
     pub period_us: u64,
-    /// Nice level of all tasks.
+    /// Policy of all tasks: `other`, `batch`, `idle`, `fifo` or `rr`.
+    pub policy: PolicyName,
+    /// Their priority under `fifo` and `rr`, 1 to 99.
+    pub priority: u8,
+    /// Their nice level otherwise.
     pub nice: i32,
     /// The first periods of neighbouring tasks begin this much apart, ns.
     pub stagger_ns: u64,
 }
 
+/// A scheduling policy, as options name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyName {
+    /// `SCHED_OTHER`.
+    Other,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO`.
+    Fifo,
+    /// `SCHED_RR`.
+    Rr,
+}
+
 impl Default for Options {
     fn default() -> Options {
-        Options { tasks: 32, run_us: 2_000, period_us: 10_000, nice: 0, stagger_ns: 1_000 }
+        Options {
+            tasks: 32,
+            run_us: 2_000,
+            period_us: 10_000,
+            policy: PolicyName::Other,
+            priority: 50,
+            nice: 0,
+            stagger_ns: 1_000,
+        }
     }
 }
 
@@ -33,6 +61,7 @@ impl Model for Options {
         tasks_in_range(name, "tasks", u64::from(self.tasks))?;
         in_range(name, "run_us", self.run_us, (1, 1_000_000_000))?;
         in_range(name, "period_us", self.period_us, (1, 1_000_000_000))?;
+        in_range(name, "priority", u64::from(self.priority), (1, 99))?;
         in_range(name, "stagger_ns", self.stagger_ns, (0, 1_000_000_000))?;
         let mut build = Builder::new(name);
         let periods = build.metric("periods", "1/s", Better::Higher, MetricKind::Rate);
@@ -54,6 +83,13 @@ impl Model for Options {
             });
         });
         build.attributes(task).nice = self.nice;
+        build.attributes(task).policy = match self.policy {
+            PolicyName::Other => Policy::Normal,
+            PolicyName::Batch => Policy::Batch,
+            PolicyName::Idle => Policy::Idle,
+            PolicyName::Fifo => Policy::Fifo(self.priority),
+            PolicyName::Rr => Policy::RoundRobin(self.priority),
+        };
         for index in 0..self.tasks {
             build.spawn(task, index % cpus.max(1), u64::from(index) * self.stagger_ns);
         }

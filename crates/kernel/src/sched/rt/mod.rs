@@ -2,17 +2,19 @@
 //! (`kernel/sched/rt.c`, 6.12). Where a task goes is decided in `select`, how waiting ones get
 //! to other CPUs in `push_pull`.
 
+mod limit;
 mod push_pull;
 mod select;
 mod verify;
 
 use super::Scheduler;
+use crate::deadline::fair_server::FairServer;
 use crate::fair::TaskId;
 use crate::hardware::Hardware;
 use crate::pelt::Avg;
 use crate::rt::cpupri::{GlobalMap, Level, PriorityMap};
 use crate::rt::queue::{RtEntity, RtQueue};
-use crate::rt::{NOT_RT, RR_TIMESLICE_MS, RealTime, RtPolicy};
+use crate::rt::{NOT_RT, RR_TIMESLICE_MS, RT_RUNTIME_NS, RealTime, RtPolicy};
 use schedlab_machine::{CpuId, CpuSet};
 
 /// The kernel's priority of the idle task; fair tasks have 100 to 139.
@@ -41,6 +43,8 @@ pub(super) struct RtClass {
     /// Rounds of that interrupt, as asked for and as begun (`rto_loop_next`, `rto_loop`).
     pub rounds_asked: u32,
     pub rounds_begun: u32,
+    /// When the period of throttling ends, ns, and on which CPU the timer fires.
+    pub period_end_ns: Option<(CpuId, u64)>,
 }
 
 /// One CPU's part (`struct rt_rq`).
@@ -53,6 +57,34 @@ pub(super) struct RtRunQueue {
     pub overloaded: bool,
     /// The interrupt that makes it push is on its way.
     pub push_asked: bool,
+    /// What real-time tasks ran in this period, and what they may, ns.
+    pub time_ns: u64,
+    pub runtime_ns: u64,
+    /// They ran longer, and wait for the next period.
+    pub throttled: bool,
+    /// Keeps fair tasks from starving.
+    pub server: FairServer,
+    /// It has its turn, as the map of priorities knows.
+    pub served: bool,
+    /// Run time of the current fair task up to which the server knows it, ns.
+    pub fair_seen_ns: u64,
+    /// From when on idle time is yet to be accounted to the server, ns of the task clock.
+    pub idle_from_ns: u64,
+    /// When the hardware's timer fires, ns.
+    pub armed_ns: Option<u64>,
+}
+
+impl RtRunQueue {
+    /// Tasks that may run (`rt_queued`).
+    #[inline]
+    pub(super) fn nr_running(&self) -> u32 {
+        if self.throttled { 0 } else { self.queue.nr_running() }
+    }
+
+    /// Its tasks do not run, however urgent they are.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.throttled || self.server.is_queued()
+    }
 }
 
 impl RtClass {
@@ -67,6 +99,7 @@ impl RtClass {
             visited: None,
             rounds_asked: 0,
             rounds_begun: 0,
+            period_end_ns: None,
         }
     }
 }
@@ -102,11 +135,29 @@ impl Scheduler {
         let cpus = self.rqs.len();
         let fair = RtEntity::new(RtPolicy::Fifo, NOT_RT, 0, 0);
         self.rt.active = true;
-        self.rt.queues = vec![RtRunQueue::default(); cpus];
+        let part = |rq: &super::RunQueue| RtRunQueue {
+            runtime_ns: RT_RUNTIME_NS,
+            idle_from_ns: rq.clock.clock_task,
+            ..RtRunQueue::default()
+        };
+        self.rt.queues = self.rqs.iter().map(part).collect();
         self.rt.entities = vec![fair; self.tasks.len() - 1];
         self.rt.map = GlobalMap::new(cpus);
         for index in 0..cpus {
             self.rt.map.set(CpuId(index as u32), Some(Level::NORMAL));
+        }
+        for index in 0..cpus {
+            let cpu = CpuId(index as u32);
+            if let Some(curr) = self.rqs[index].curr {
+                let total_ns = self.entities[curr.index()].sum_exec_runtime_ns;
+                self.rt.queues[index].fair_seen_ns = total_ns;
+            }
+            if self.rqs[index].fair.nr_running() > 0 {
+                // The server was there before, so that the CPU need not schedule because of it.
+                let resched = self.rqs[index].need_resched;
+                self.serve_fair(cpu, false);
+                self.rqs[index].need_resched = resched;
+            }
         }
         // Real-time tasks take capacity from CPUs, so that sums of caches do not tell enough.
         self.sums = crate::fair::sums::Sums::new(&self.domains, &self.cpus, false);
@@ -119,10 +170,10 @@ impl Scheduler {
         if self.rt.active { fair + self.rt_nr_running(cpu) } else { fair }
     }
 
-    /// Real-time tasks on a CPU.
+    /// Real-time tasks on a CPU that may run (`rt_rq->rt_queued`).
     #[inline]
     pub(super) fn rt_nr_running(&self, cpu: CpuId) -> u32 {
-        self.rt.queues[cpu.index()].queue.nr_running()
+        self.rt.queues[cpu.index()].nr_running()
     }
 
     /// The priority of what a CPU runs (`rq->curr->prio`).
@@ -148,6 +199,7 @@ impl Scheduler {
         if delta_ns > 0 {
             entity.sum_exec_runtime_ns += delta_ns as u64;
             entity.exec_start_ns = now_ns;
+            self.account_rt(cpu, delta_ns as u64);
         }
     }
 
@@ -173,16 +225,28 @@ impl Scheduler {
         }
     }
 
-    /// Tells the map of priorities what the CPU's most urgent task is now.
-    fn note_highest(&mut self, cpu: CpuId) {
+    /// Tells the map of priorities what the CPU's most urgent task is now, if that changed.
+    fn note_highest(&mut self, cpu: CpuId, before: u8) {
         let highest = self.rt.queues[cpu.index()].queue.highest();
-        self.rt.map.set(cpu, Level::of_prio(highest));
+        if highest != before {
+            self.rt.map.set(cpu, Level::of_prio(highest));
+        }
+    }
+
+    /// The same, unless the server of the fair tasks has its turn.
+    fn note_level(&mut self, cpu: CpuId) {
+        let part = &self.rt.queues[cpu.index()];
+        let own = Level::of_prio(part.queue.highest());
+        let level = if part.server.is_queued() { Some(Level::HIGHER) } else { own };
+        self.rt.map.set(cpu, level);
     }
 
     /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_rt()`).
     pub(super) fn enqueue_rt(&mut self, cpu: CpuId, id: TaskId) {
+        let before = self.rt.queues[cpu.index()].queue.highest();
         self.rt.queues[cpu.index()].queue.enqueue(&mut self.rt.entities, id, false);
-        self.note_highest(cpu);
+        self.note_highest(cpu, before);
+        self.start_period(cpu);
         if self.rqs[cpu.index()].curr != Some(id) {
             self.offer(cpu, id);
         }
@@ -195,8 +259,9 @@ impl Scheduler {
         if self.rqs[cpu.index()].curr == Some(id) {
             self.update_curr_rt(cpu, id);
         }
+        let before = self.rt.queues[cpu.index()].queue.highest();
         self.rt.queues[cpu.index()].queue.dequeue(&mut self.rt.entities, id);
-        self.note_highest(cpu);
+        self.note_highest(cpu, before);
         self.withdraw(cpu, id);
         self.publish(cpu);
     }
@@ -299,6 +364,14 @@ impl Scheduler {
         if lowers {
             self.pull_rt(cpu, hardware);
         }
-        self.rt.queues[cpu.index()].queue.first()
+        let part = &self.rt.queues[cpu.index()];
+        if part.server.is_queued() {
+            if self.rqs[cpu.index()].fair.nr_running() > 0 {
+                return None;
+            }
+            self.end_service(cpu);
+        }
+        let part = &self.rt.queues[cpu.index()];
+        part.queue.first().filter(|_| !part.throttled)
     }
 }

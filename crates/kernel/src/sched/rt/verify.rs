@@ -43,12 +43,14 @@ impl Scheduler {
         if (part.overloaded, self.rt.overloaded.contains(cpu)) != (overloaded, overloaded) {
             return wrong(format!("overloaded: {}, but {overloaded}", part.overloaded));
         }
-        if self.rt.map.level(cpu) != Level::of_prio(part.queue.highest()) {
+        let level = Level::of_prio(part.queue.highest());
+        if self.rt.map.level(cpu) != level && !part.server.is_queued() {
             return wrong(format!("the map says {:?}", self.rt.map.level(cpu)));
         }
         // Nothing less urgent runs than what waits here, or the CPU is about to change that.
         let highest = part.queue.highest();
-        if highest < NOT_RT.min(self.curr_prio(cpu)) && !self.need_resched(cpu) {
+        let runs = !part.is_held_back();
+        if runs && highest < NOT_RT.min(self.curr_prio(cpu)) && !self.need_resched(cpu) {
             return wrong(format!("priority {highest} waits"));
         }
         Ok(())
@@ -76,10 +78,13 @@ impl Scheduler {
         self.rt.overloaded.iter().find_map(|cpu| {
             let queue = &self.rt.queues[cpu.index()].queue;
             let &(prio, id) = queue.pushable().first()?;
-            if queue.first() == Some(id) {
+            if queue.first() == Some(id) || self.rt.queues[cpu.index()].is_held_back() {
                 return None;
             }
-            let less = |&other: &CpuId| self.rt.queues[other.index()].queue.highest() > prio;
+            let less = |&other: &CpuId| {
+                let part = &self.rt.queues[other.index()];
+                part.queue.highest() > prio && !part.is_held_back()
+            };
             let other =
                 self.allowed(id).iter().filter(|cpu| cpu.index() < self.rqs.len()).find(less);
             other.map(|other| (id, other))

@@ -12,7 +12,7 @@ use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
 use crate::outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
-use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, KERNEL_TIMER, Platform, Timer};
+use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, KERNEL_TIMER, POLLED, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::streams::Streams;
@@ -330,7 +330,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let state = &mut self.platform.cpus[cpu.index()];
         state.ipi_ns = NEVER;
         let kinds = std::mem::take(&mut state.ipi_kinds);
-        state.ipis += u64::from(kinds != 0);
+        state.ipis += u64::from(kinds & !POLLED != 0);
         for (count, kind) in state.ipis_for.iter_mut().zip([Ipi::Reschedule, Ipi::Kick, Ipi::Timer])
         {
             *count += u64::from(kinds & kind as u8 != 0);

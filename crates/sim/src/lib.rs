@@ -15,6 +15,7 @@ mod objects;
 mod observe;
 mod outcome;
 mod passes;
+mod patience;
 mod platform;
 mod queue;
 mod random;

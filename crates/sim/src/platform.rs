@@ -46,6 +46,9 @@ pub enum Ipi {
     Timer = 4,
 }
 
+/// Beside the kinds of interrupts: a flag tells the CPU, which polls.
+pub const POLLED: u8 = 8;
+
 /// What a CPU is doing between its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
@@ -84,7 +87,7 @@ pub struct Cpu {
     pub tick_ns: u64,
     /// When an interrupt of another CPU arrives, ns.
     pub ipi_ns: u64,
-    /// What it is for: bits of [`Ipi`]; none if a flag tells a CPU that polls.
+    /// What it is for: bits of [`Ipi`] and [`POLLED`].
     pub ipi_kinds: u8,
     /// When the broadcast timer interrupts this CPU, ns.
     pub broadcast_ns: u64,
@@ -263,7 +266,7 @@ impl<O: Observer> Platform<'_, O> {
         if polling_suffices && self.polls_idle(to) {
             // The target sees the flag's cache line change.
             let arrival_ns = self.clock_ns + self.machine.line_transfer_ps(from, to) / 1000;
-            self.arrive(from, to, arrival_ns, 0);
+            self.arrive(from, to, arrival_ns, POLLED);
         } else {
             self.send_ipi(from, to, kind);
         }

@@ -3,6 +3,7 @@
 use crate::energy::{Activity, deepest};
 use crate::engine::Engine;
 use crate::outcome::Outcome;
+use crate::patience::Patience;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::queue::FairQueue;
 use schedlab_machine::{CpuId, Machine};
@@ -22,12 +23,14 @@ pub fn run_watched(
 ) -> Result<Outcome<Vec<Event>>, String> {
     let mut least = Vec::new();
     let mut neglected = None;
+    let mut patience = Patience::default();
     let ending = loop {
         let ending = engine.advance(duration_ns, every.max(1));
         let at = |what| format!("at {} ns: {what}", engine.now_ns());
         engine.verify().map_err(at)?;
         watch_virtual_time(&engine, &mut least).map_err(at)?;
         watch_real_time(&engine, &mut neglected).map_err(at)?;
+        patience.watch(&engine).map_err(at)?;
         if let Some(ending) = ending {
             break ending;
         }

@@ -1,120 +1,18 @@
 //! Random machines, kernels and workloads, each drawn from a seed that is the whole bug report.
 //! `SCHEDLAB_SWARM` says how many (300 by default), `SCHEDLAB_SWARM_SEED` where they begin.
 
-use schedlab_kernel::cpuidle::GovernorKind;
+#[path = "support/draw.rs"]
+mod draw;
+
+use draw::{Dice, kernel, machine};
 use schedlab_kernel::fair::build::build_domains;
-use schedlab_kernel::fair::nohz::NohzRules;
-use schedlab_kernel::preset::Kernel;
-use schedlab_machine::{CpuId, CpuSet, Machine};
-use schedlab_sim::{Ending, Engine, Nothing, Pcg, Settings, check, run_watched};
+use schedlab_machine::{CpuId, CpuSet};
+use schedlab_sim::{Ending, Engine, Nothing, Settings, check, run_watched};
 use schedlab_workload::build::{Builder, Code};
 use schedlab_workload::program::{
     Access, Amount, Better, MetricId, MetricKind, ObjectId, ObjectKind, Op, Policy, ProgramId,
     Slot, Which, Workload,
 };
-use std::path::Path;
-
-/// The generator's stream; tasks of a run use the low numbers.
-const STREAM: u64 = 1 << 40;
-
-struct Dice(Pcg);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.below(bound)
-    }
-
-    /// Both ends included.
-    fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high - low + 1)
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
-
-fn machine(dice: &mut Dice) -> Machine {
-    if dice.chance(15) {
-        let preset =
-            dice.pick(&["juno-r0", "pixel6-gs101", "generic", "nehalem-ep-2s", "atom-netbook-ht"]);
-        return Machine::preset(preset).expect("a preset");
-    }
-    let preset = Machine::preset_text("generic").expect("a preset");
-    let (packages, nodes) = (dice.within(1, 2), dice.within(1, 2));
-    let (llcs, cores, threads) = (dice.within(1, 2), dice.within(1, 4), dice.within(1, 2));
-    let clusters = if dice.chance(30) { "clusters_per_llc = 2\n" } else { "" };
-    let distance = |a: u64, b: u64| match (a == b, a / nodes == b / nodes) {
-        (true, _) => 10,
-        (false, true) => 12,
-        (false, false) => 21,
-    };
-    let rows: Vec<Vec<u64>> = (0..packages * nodes)
-        .map(|a| (0..packages * nodes).map(|b| distance(a, b)).collect())
-        .collect();
-    let numbering = dice.pick(&["threads-last", "threads-adjacent"]);
-    let topology = format!(
-        "[topology]\npackages = {packages}\nnodes_per_package = {nodes}\nllcs_per_node = {llcs}\n\
-         {clusters}cores_per_{} = {cores}\nthreads_per_core = {threads}\n\
-         numbering = \"{numbering}\"\n\n[numa]\ndistances = {rows:?}\n",
-        if clusters.is_empty() { "llc" } else { "cluster" },
-    );
-    let begin = preset.find("[topology]").expect("a topology");
-    let end = preset.find("# The whole core's").expect("a comment after it");
-    let mut text = format!("{}{topology}\n{}", &preset[..begin], &preset[end..]);
-    if !clusters.is_empty() {
-        text = text.replace("core_ns = 7.5", "core_ns = 7.5\ncluster_ns = 20");
-    }
-    if threads == 1 {
-        text = text.replace("throughput = [1.0, 1.25]", "throughput = [1.0]");
-        text = text.replace("power = [1.0, 1.15]", "power = [1.0]");
-    }
-    Machine::parse(&text, Path::new("swarm")).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn kernel(dice: &mut Dice) -> Kernel {
-    let names: Vec<_> = Kernel::preset_names().collect();
-    let mut text = Kernel::preset_text(dice.pick(&names)).expect("a preset").to_owned();
-    let hz = dice.pick(&[100, 250, 300, 1000]);
-    text = text.replace("hz = 250", &format!("hz = {hz}"));
-    text = text.replace("hz = 1000", &format!("hz = {hz}"));
-    if dice.chance(30) {
-        let level = dice.within(1, 2);
-        let which = dice.pick(&["mc", "smt"]);
-        let key = format!("{which}_power_savings = ");
-        text = text.replace(&format!("{key}0"), &format!("{key}{level}"));
-    }
-    if dice.chance(10) {
-        text = text.replace("mode = \"full\"", "mode = \"none\"");
-    }
-    if dice.chance(30) {
-        text = text.replace("pull = \"push-ipi\"", "pull = \"plain\"");
-    }
-    let limits = ["none", "throttling", "throttling-shared", "fair-server"];
-    let place = text.find("\nlimit = \"").expect("a limit") + "\nlimit = \"".len();
-    let end = place + text[place..].find('"').expect("its end");
-    text.replace_range(place..end, dice.pick(&limits));
-    if dice.chance(20) {
-        text = text.replace("ttwu_queue = \"other-cache\"", "ttwu_queue = \"never\"");
-    }
-    let mut kernel = Kernel::from_toml("swarm", &text).unwrap_or_else(|error| panic!("{error}"));
-    if dice.chance(50) {
-        kernel.nohz = dice.pick(&[
-            NohzRules::Modern {},
-            NohzRules::Pull {},
-            NohzRules::Push { stale_kick: false },
-            NohzRules::Push { stale_kick: true },
-        ]);
-    }
-    if dice.chance(50) {
-        kernel.governor = dice.pick(&GovernorKind::ALL);
-    }
-    kernel
-}
 
 fn amount(dice: &mut Dice, scale_ns: u64) -> Amount {
     match dice.below(4) {
@@ -329,7 +227,7 @@ fn workload(dice: &mut Dice, cpus: u32) -> Workload {
 
 /// One machine, kernel and workload; what is wrong with it, if anything is.
 fn case(seed: u64) -> Result<(), String> {
-    let mut dice = Dice(Pcg::new(seed, STREAM));
+    let mut dice = Dice::new(seed);
     let machine = machine(&mut dice);
     let kernel = kernel(&mut dice);
     let workload = workload(&mut dice, machine.cpu_count() as u32);

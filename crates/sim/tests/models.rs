@@ -191,7 +191,8 @@ fn perf_bench_wakes_everybody_and_goes_to_and_fro() {
 
 #[test]
 fn bunzip2_computes_for_its_user_time_and_waits_for_the_disk() {
-    let options = bzip2::Options { blocks: 10, user_ms: 700, system_ms: 150, wait_ms: 50 };
+    let options =
+        bzip2::Options { blocks: 10, user_ms: 700, system_ms: 150, wait_ms: 50, watchdog_ms: 0 };
     let outcome = simulate(&options, 3 * S);
     assert_eq!(outcome.ending, Ending::Finished);
     let task = &outcome.tasks[0];

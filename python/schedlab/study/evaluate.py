@@ -84,8 +84,8 @@ def _levels(
         rule, tolerance, expected, ok = "", None, None, None
         if kernel.name in metric.exactly:
             expected = float(metric.exactly[kernel.name])
-            rule, tolerance = "exactly", 0.0
-            ok = all(value == expected for value in found)
+            rule, tolerance = "exactly", metric.exactly_by
+            ok = all(abs(value - expected) <= metric.exactly_by for value in found)
         elif metric.within_pct is not None and mean is not None:
             rule, tolerance = "within %", metric.within_pct
             ok = abs(fmean(found) - mean) <= metric.within_pct / 100 * abs(mean)

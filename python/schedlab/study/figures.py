@@ -8,6 +8,11 @@
 - ``energy``: of the whole machine, J
 - ``user time``, ``system time``: of all tasks, outside the kernel and in it, s
 - ``package asleep``: time in which no CPU of the package that slept most was busy, percent
+- ``idle ticks``: ticks of CPUs that had nothing to run
+- ``idle ticks per busy tick``: those against the ticks of CPUs that had
+- ``kicks``, ``broadcasts``: requests to balance for idle CPUs, and interrupts of the timer that
+  stands in for those of sleeping CPUs
+- ``busiest softirq``: time in softirqs of the CPU that spends most there, percent
 """
 
 from __future__ import annotations
@@ -32,6 +37,11 @@ EVERY_RUN = {
     "user time": "s",
     "system time": "s",
     "package asleep": "%",
+    "idle ticks": "1",
+    "idle ticks per busy tick": "1",
+    "kicks": "1",
+    "broadcasts": "1",
+    "busiest softirq": "%",
 }
 
 # A node that did less took part by accident: an interrupt, a moment of balancing.
@@ -76,6 +86,8 @@ def every_run(done: Simulation) -> dict[str, float | None]:
     run_ns, user_ns = (sum(done.tasks[column]) for column in ("runtime_ns", "user_ns"))
     asleep = done.packages.filter(pl.col("state").is_not_null()).group_by("package")
     asleep_ns = max(asleep.agg(pl.col("time_ns").sum())["time_ns"], default=0)
+    idle_ticks = sum(done.cpus["idle_ticks"])
+    busy_ticks = sum(done.cpus["ticks"]) - idle_ticks
     return {
         "birth CPUs": float(forked["birth_cpu"].drop_nulls().n_unique()),
         "run time": span_ns / 1e6 if done.ending == "finished" else None,
@@ -85,5 +97,12 @@ def every_run(done: Simulation) -> dict[str, float | None]:
         "energy": done.energy.total_j,
         "user time": user_ns / 1e9,
         "system time": (run_ns - user_ns) / 1e9,
+        "idle ticks": float(idle_ticks),
+        "idle ticks per busy tick": idle_ticks / busy_ticks if busy_ticks else None,
+        "kicks": float(sum(done.cpus["kicks_sent"])),
+        "broadcasts": float(sum(done.cpus["broadcasts"])),
+        "busiest softirq": 100 * max(done.cpus["softirq_ns"]) / done.end_ns
+        if done.end_ns
+        else None,
         "package asleep": 100 * asleep_ns / done.end_ns if done.end_ns else None,
     }

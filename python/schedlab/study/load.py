@@ -196,6 +196,7 @@ def _metric(table: Reader) -> Metric:
         published=table.optional("published", str, "") or None,
         within_pct=None if math.isnan(within_pct) else within_pct,
         exactly=exactly,
+        exactly_by=table.optional("exactly_by", float, 0.0),
         change=cast("Any", change or None),
         near_pct=None if math.isnan(near_pct) else near_pct,
         published_change=table.optional("published_change", str, "") or None,
@@ -204,7 +205,7 @@ def _metric(table: Reader) -> Metric:
         margin_pct=table.optional("margin_pct", float, 1.0),
     )
     table.finish()
-    if metric.margin_pct < 0 or (metric.within_pct or 0) < 0:
+    if min(metric.margin_pct, metric.within_pct or 0, metric.exactly_by) < 0:
         raise table.error("a tolerance must not be negative")
     if metric.near_pct is not None and metric.change != "near":
         raise table.error('near_pct is for change = "near"; write that, too', "near_pct")

@@ -99,6 +99,8 @@ class Metric:
     """A kernel's mean must be that near the published mean."""
     exactly: Mapping[str, float]
     """What the figure must be in every iteration, by kernel."""
+    exactly_by: float
+    """How much it may differ from that, since the run begins and ends somewhere within a tick."""
     change: Literal["equal", "not significant", "better", "near"] | None
     """What must hold between a treatment and the baseline: equal within the margin, no
     significant difference, a significant improvement, or a change within the margin of

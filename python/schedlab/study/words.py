@@ -16,14 +16,15 @@ DIGITS = 6
 def claim(row: Row) -> str:
     """Say what must hold of a row."""
     tolerance = "" if row.tolerance is None else f"{row.tolerance:g}"
+    expected = "" if row.expected is None else f"{row.expected:g}"
     return {
         "": "",
-        "exactly": f"exactly {row.expected:g}" if row.expected is not None else "",
+        "exactly": f"{expected}, by {tolerance}" if row.tolerance else f"exactly {expected}",
         "within %": f"within {tolerance} %",
         "equal": f"equal within {tolerance} %",
         "not significant": f"not significant, p >= {tolerance}",
         "better": f"better, p < {tolerance}",
-        "near": f"{row.expected:+g} % by {tolerance} points" if row.expected is not None else "",
+        "near": f"{expected} %, by {tolerance} points",
     }[row.rule]
 
 

@@ -106,6 +106,7 @@ pub const BZIP2: &[Parameter] = &[
     of("user_ms", "ms", "published: 57.44user"),
     of("system_ms", "ms", "published: 12.36system"),
     of("wait_ms", "ms", "published: elapsed less both"),
+    of("watchdog_ms", "ms", "Linux 2.6.32: 1000; 0: none"),
 ];
 
 /// SPECjbb's options.

@@ -9,8 +9,29 @@ use std::collections::BinaryHeap;
 pub enum Activity {
     /// Runs a task or the kernel.
     Busy,
+    /// Leaves this idle state: its package is awake, and the state's transition energy is what the
+    /// core takes beyond the state's own power.
+    Waking(u32),
     /// In this idle state.
     Idle(u32),
+}
+
+impl Activity {
+    /// What the core draws power for.
+    fn of_core(self) -> Activity {
+        match self {
+            Activity::Waking(state) => Activity::Idle(state),
+            other => other,
+        }
+    }
+
+    /// What the package draws power for.
+    fn of_package(self) -> Activity {
+        match self {
+            Activity::Waking(_) => Activity::Busy,
+            other => other,
+        }
+    }
 }
 
 /// Energy drawn so far, with what is needed to go on. Powers are in microwatts and times in
@@ -63,8 +84,8 @@ impl Rail {
 
     fn count(&mut self, activity: Activity, comes: bool) {
         match (activity, comes) {
-            (Activity::Busy, true) => self.busy += 1,
-            (Activity::Busy, false) => self.busy -= 1,
+            (Activity::Busy | Activity::Waking(_), true) => self.busy += 1,
+            (Activity::Busy | Activity::Waking(_), false) => self.busy -= 1,
             (Activity::Idle(state), true) => self.idle[state as usize] += 1,
             (Activity::Idle(state), false) => self.idle[state as usize] -= 1,
         }
@@ -79,7 +100,7 @@ impl Rail {
         self.energy_fj += u128::from(self.power_uw) * u128::from(passed_ns);
         match self.shared {
             Some(Activity::Idle(state)) => self.idle_ns[state as usize] += passed_ns,
-            Some(Activity::Busy) => self.active_ns += passed_ns,
+            Some(Activity::Busy | Activity::Waking(_)) => self.active_ns += passed_ns,
             None => {}
         }
         self.shared = Some(match self.busy {
@@ -174,11 +195,11 @@ impl EnergyMeter {
         }
         let topology = machine.topology();
         let core = &mut self.cores[topology.cores().of(cpu)];
-        core.count(before, false);
-        core.count(activity, true);
+        core.count(before.of_core(), false);
+        core.count(activity.of_core(), true);
         let package = &mut self.packages[topology.packages().of(cpu)];
-        package.count(before, false);
-        package.count(activity, true);
+        package.count(before.of_package(), false);
+        package.count(activity.of_package(), true);
         self.settle(machine, cpu, now_ns);
     }
 

@@ -86,10 +86,11 @@ impl<O: Observer> Engine<'_, O> {
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
         self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
-        self.platform.set_activity(cpu, Activity::Busy);
+        self.platform.set_activity(cpu, Activity::Waking(state));
         if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
             self.platform.clock_ns += hardware_state.exit_latency_ns;
         }
+        self.platform.energy.set(cpu, Activity::Busy, self.platform.clock_ns);
         self.sched.set_idle_state(cpu, None);
         self.platform.emit(cpu, EventKind::IdleExit { cpu });
         self.platform.clock_ns += machine.path_costs().idle_exit_ns;

@@ -351,13 +351,14 @@ impl<O: Observer> Platform<'_, O> {
         }
     }
 
-    /// The CPU starts or stops being busy: its power changes, and the speed of its core's threads.
+    /// The CPU starts or stops being busy: its power changes, and the speed of its core's threads,
+    /// with which it shares resources as soon as it begins to wake.
     pub fn set_activity(&mut self, cpu: CpuId, activity: Activity) {
         let now_ns = self.clock_ns;
         self.energy.set(cpu, activity, now_ns);
         let state = &mut self.cpus[cpu.index()];
         let was_busy = state.busy_since_ns.is_some();
-        let busy = activity == Activity::Busy;
+        let busy = !matches!(activity, Activity::Idle(_));
         if busy == was_busy {
             return;
         }

@@ -238,9 +238,10 @@ impl<'a> Idle<'a> {
                     return Err("it did not idle".to_owned());
                 };
                 // The event comes once the CPU has woken up, which takes power and time.
-                let state = self.machine.idle_states(cpu).get(state as usize);
-                let exit_ns = state.map_or(0, |state| state.exit_latency_ns);
-                self.change(event.timestamp_ns - exit_ns, cpu, Activity::Busy);
+                let hardware_state = self.machine.idle_states(cpu).get(state as usize);
+                let exit_ns = hardware_state.map_or(0, |state| state.exit_latency_ns);
+                self.change(event.timestamp_ns - exit_ns, cpu, Activity::Waking(state));
+                self.change(event.timestamp_ns, cpu, Activity::Busy);
             }
             _ => {}
         }
@@ -249,7 +250,7 @@ impl<'a> Idle<'a> {
 
     fn change(&mut self, now_ns: u64, cpu: CpuId, activity: Activity) {
         let (before, since_ns) = std::mem::replace(&mut self.cpus[cpu.index()], (activity, now_ns));
-        if before != Activity::Busy {
+        if matches!(before, Activity::Idle(_)) {
             self.idle_ns[cpu.index()] += now_ns - since_ns;
         }
         self.changes.push((now_ns, cpu, activity));
@@ -259,7 +260,7 @@ impl<'a> Idle<'a> {
         for cpu in self.machine.cpu_ids() {
             let (activity, since_ns) = self.cpus[cpu.index()];
             let mut idle_ns = self.idle_ns[cpu.index()];
-            if activity != Activity::Busy {
+            if matches!(activity, Activity::Idle(_)) {
                 idle_ns += outcome.end_ns.saturating_sub(since_ns);
             }
             let told_ns: u64 = outcome.cpus[cpu.index()].idle_ns.iter().sum();
@@ -317,17 +318,21 @@ impl<'a> Idle<'a> {
     /// The power of all cores and packages, by looking at each.
     fn power_uw(&self, now: &[Activity]) -> u64 {
         let machine = self.machine;
+        // Of the CPUs: how many are busy, how many wake, and the shallowest state of the others.
         let census = |cpus: &schedlab_machine::CpuSet| {
-            cpus.iter().fold((0, u32::MAX), |(busy, shallowest), cpu| match now[cpu.index()] {
-                Activity::Busy => (busy + 1, shallowest),
-                Activity::Idle(state) => (busy, shallowest.min(state)),
+            cpus.iter().fold((0, 0, u32::MAX), |(busy, waking, least), cpu| {
+                match now[cpu.index()] {
+                    Activity::Busy => (busy + 1, waking, least),
+                    Activity::Waking(state) => (busy, waking + 1, least.min(state)),
+                    Activity::Idle(state) => (busy, waking, least.min(state)),
+                }
             })
         };
         let core_uw = |core: &schedlab_machine::CpuSet| {
             let Some(cpu) = core.first() else { return 0 };
             match census(core) {
-                (0, shallowest) => machine.idle_power_uw(cpu, shallowest as usize),
-                (busy, _) => {
+                (0, _, least) => machine.idle_power_uw(cpu, least as usize),
+                (busy, ..) => {
                     let permille = u64::from(machine.smt().power_permille(busy));
                     machine.busy_power_max_uw(cpu) * permille / 1000
                 }
@@ -336,7 +341,7 @@ impl<'a> Idle<'a> {
         let package_uw = |package: &schedlab_machine::CpuSet| {
             let Some(cpu) = package.first() else { return 0 };
             match census(package) {
-                (0, shallowest) => machine.package_idle_power_uw(cpu, shallowest as usize),
+                (0, 0, least) => machine.package_idle_power_uw(cpu, least as usize),
                 _ => machine.uncore_power().package_active_uw,
             }
         };

@@ -225,6 +225,43 @@ def test_kernels_of_an_iteration_share_their_random_numbers() -> None:
     assert len(set.union(*starts.values())) == len(starts)
 
 
+def test_a_workload_has_machines_and_settings_of_its_own(tiny: Path, tmp_path: Path) -> None:
+    tiny.write_text(
+        TINY.replace('machines = ["generic"]', 'machines = ["generic", "qemu4"]').replace(
+            'workload = "periodic"\n',
+            'workload = "periodic"\nmachines = ["generic"]\n'
+            "machine_set = { topology.cores_per_llc = 6 }\nkernel_set = { tick.hz = 100 }\n",
+        )
+    )
+    runs = plan(load(tiny))
+    assert {run.machine for run in runs} == {"generic"}
+    assert all("cores_per_llc = 6" in run.machine_toml for run in runs)
+    assert all("hz = 100" in run.kernel_toml for run in runs)
+    assert study_json("run", tiny, "--store", tmp_path / "s")["rows"][0]["machine"] == "generic"
+
+
+@pytest.mark.parametrize(("near", "holds"), [("2", 1), ("-3", 0)])
+def test_a_change_is_held_against_the_one_that_is_claimed(
+    tiny: Path, tmp_path: Path, near: str, holds: int
+) -> None:
+    claim = f'change = "near"\nnear_pct = {near}\nmargin_pct = 1'
+    tiny.write_text(TINY.replace('change = "not significant"', claim))
+    rows = study_json("run", tiny, "--store", tmp_path / "s")["rows"]
+    (row,) = (row for row in rows if row["rule"] == "near")
+    assert row["ok"] == holds
+    assert (row["expected"], row["tolerance"]) == (float(near), 1)
+
+
+def test_a_published_change_is_what_a_change_is_near_to(tiny: Path, tmp_path: Path) -> None:
+    claim = 'change = "near"\npublished_change = "beat-change"\nmargin_pct = 30'
+    tiny.write_text(TINY.replace('change = "not significant"', claim))
+    with (tmp_path / "tiny.csv").open("a") as file:
+        file.write("beat-change,new,1,-20,%,lower\nbeat-change,new,2,-10,%,lower\n")
+    rows = study_json("run", tiny, "--store", tmp_path / "s")["rows"]
+    (row,) = (row for row in rows if row["rule"] == "near")
+    assert (row["published"], row["expected"], row["ok"]) == (-15, -15, True)
+
+
 def test_the_number_of_processes_changes_nothing(tiny: Path, tmp_path: Path) -> None:
     found = [
         study_json("run", tiny, "--jobs", jobs, "--store", tmp_path / jobs) for jobs in ("1", "3")
@@ -367,7 +404,7 @@ def test_the_store_answers_sql(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_list_and_show() -> None:
-    assert [row["name"] for row in study_json("list")] == [NAME]
+    assert [row["name"] for row in study_json("list")] == [NAME, "nohz-push"]
     shown = study_json("show", NAME)
     assert len(shown["published"]["figures"]) == 8
     text = study("show", NAME).stdout

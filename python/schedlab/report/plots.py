@@ -60,7 +60,7 @@ def drawing(result: StudyResult, plot: Plot) -> Markup:
         "x:Q",
         title=plot.x_title,
         scale=alt.Scale(type=kind, nice=False),
-        axis=alt.Axis(values=sorted({point.x for point in plot.points}), format="~s", grid=False),
+        axis=alt.Axis(values=sorted({point.x for point in plot.points}), format=",", grid=False),
     )
     base = alt.Chart(alt.InlineData(values=points)).encode(
         x=x,

@@ -43,7 +43,7 @@ def names() -> list[str]:
     """List the built-in studies.
 
     >>> names()
-    ['idlest-group-util']
+    ['idlest-group-util', 'nohz-push']
     """
     return sorted(
         Path(entry.name).stem for entry in _folder().iterdir() if entry.name.endswith(".toml")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -207,6 +207,16 @@ class Study:
     def case(self, name: str) -> Case:
         """Give a workload by its name."""
         return next(case for case in self.cases if case.name == name)
+
+    def only(self, workloads: Sequence[str]) -> Study:
+        """Leave out all workloads but these, and what is about others."""
+        return replace(
+            self,
+            cases=[case for case in self.cases if case.name in workloads],
+            metrics=[metric for metric in self.metrics if metric.workload in workloads],
+            scenarios=[],
+            plots=[],
+        )
 
     def machines_of(self, case: Case) -> Sequence[str]:
         """List where a workload runs."""

@@ -15,6 +15,7 @@ use crate::outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
 use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, KERNEL_TIMER, POLLED, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
+use crate::share::CoreShare;
 use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
@@ -89,11 +90,14 @@ impl<'a, O: Observer> Engine<'a, O> {
                 broadcast_ns: NEVER,
                 timer_stopped: false,
                 timers: BinaryHeap::with_capacity(64),
-                threads: machine.topology().cores().siblings(cpu).iter().collect(),
+                siblings: {
+                    let core = machine.topology().cores().siblings(cpu);
+                    core.iter().filter(|&thread| thread != cpu).collect()
+                },
                 governor: AnyGovernor::new(settings.governor, tick_ns, capacity),
                 idle_ns: vec![0; states.len().max(1)],
                 states,
-                speed: capacity * FULL_SPEED / 1024,
+                share: CoreShare::new(machine, cpu),
                 pace: u64::MAX,
                 computed_ns: 0,
                 steps_without_time: 0,
@@ -119,6 +123,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             platform: Platform {
                 machine,
                 clock_ns: 0,
+                horizon_ns: 0,
                 cpus: machine.cpu_ids().map(cpu).collect(),
                 queue: EventQueue::new(cpu_count, settings.shuffle_ties.then_some(settings.seed)),
                 broadcast: Broadcast::new(machine),
@@ -247,6 +252,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn handle(&mut self, cpu: CpuId, time_ns: u64) {
         let index = cpu.index();
         self.platform.clock_ns = time_ns;
+        self.platform.horizon_ns = time_ns;
         self.platform.energy.advance(self.platform.machine, time_ns);
         if O::ACTIVE {
             self.platform.observer.horizon(time_ns);

@@ -20,6 +20,7 @@ mod platform;
 mod queue;
 mod random;
 mod record;
+mod share;
 mod simulate;
 mod streams;
 mod sync;

@@ -8,6 +8,7 @@ use crate::lines::Lines;
 use crate::observe::{Digest, Observer, fingerprint};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
+use crate::share::CoreShare;
 use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
@@ -95,14 +96,14 @@ pub struct Cpu {
     pub timer_stopped: bool,
     /// Sleepers.
     pub timers: BinaryHeap<Reverse<Timer>>,
-    /// The threads of its core, itself included.
-    pub threads: Box<[CpuId]>,
+    /// The other threads of its core.
+    pub siblings: Box<[CpuId]>,
     /// Its idle governor.
     pub governor: AnyGovernor,
     /// Its idle states as the governor sees them.
     pub states: Vec<State>,
-    /// Work per ns at present.
-    pub speed: u64,
+    /// Work per ns.
+    pub share: CoreShare,
     /// The most that memory allows of it, while a task goes through a block.
     pub pace: u64,
     /// What its running task has computed since that was last asked, ns.
@@ -142,6 +143,8 @@ pub struct Platform<'a, O> {
     pub machine: &'a Machine,
     /// The executing CPU's clock, ns.
     pub clock_ns: u64,
+    /// When the event is that is being handled, ns: no other is before it any more.
+    pub horizon_ns: u64,
     /// CPUs.
     pub cpus: Vec<Cpu>,
     /// Their next events.
@@ -253,10 +256,17 @@ impl<O: Observer> Platform<'_, O> {
         if let Doing::Computing { since_ns, work_left, wall } = &mut state.doing
             && now_ns > *since_ns
         {
-            let rate = if *wall { FULL_SPEED } else { state.speed.min(state.pace) };
-            *work_left = work_left.saturating_sub((now_ns - *since_ns).saturating_mul(rate));
-            state.computed_ns += now_ns - *since_ns;
-            *since_ns = now_ns;
+            let mut advance = |speed: u64, until_ns: u64| {
+                let passed_ns = until_ns.saturating_sub(*since_ns);
+                let rate = if *wall { FULL_SPEED } else { speed.min(state.pace) };
+                *work_left = work_left.saturating_sub(passed_ns.saturating_mul(rate));
+                state.computed_ns += passed_ns;
+                *since_ns += passed_ns;
+            };
+            while let Some((speed, until_ns)) = state.share.next(now_ns) {
+                advance(speed, until_ns);
+            }
+            advance(state.share.speed(), now_ns);
             state.ahead = false;
         }
     }
@@ -326,13 +336,12 @@ impl<O: Observer> Platform<'_, O> {
             return;
         }
         self.cpus[cpu.index()].pace = u64::MAX;
-        let now_ns = self.clock_ns;
         let paces = self.streams.paces(self.machine);
         for (at, pace) in paces.into_iter().enumerate() {
             let other = self.streams.active()[at];
             let index = other.index();
             if self.cpus[index].pace != pace {
-                self.progress(index, now_ns);
+                self.progress(index, self.horizon_ns);
                 self.cpus[index].pace = pace;
                 if other != cpu {
                     self.plan_end(index);
@@ -346,8 +355,10 @@ impl<O: Observer> Platform<'_, O> {
     pub fn plan_end(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
         if let Doing::Computing { since_ns, work_left, wall } = state.doing {
-            let rate = if wall { FULL_SPEED } else { state.speed.min(state.pace).max(1) };
-            state.done_ns = since_ns.saturating_add(work_left.div_ceil(rate));
+            state.done_ns = match wall {
+                true => since_ns.saturating_add(work_left.div_ceil(FULL_SPEED)),
+                false => state.share.end_ns(since_ns, work_left, state.pace),
+            };
         }
     }
 
@@ -366,31 +377,19 @@ impl<O: Observer> Platform<'_, O> {
             Some(since_ns) => state.busy_ns += now_ns.saturating_sub(since_ns),
             None => state.busy_since_ns = Some(now_ns),
         }
-        let threads = self.cpus[cpu.index()].threads.len();
-        if threads == 1 {
-            return;
-        }
-        let thread = |platform: &Self, at: usize| platform.cpus[cpu.index()].threads[at];
-        let is_busy = |&at: &usize| self.cpus[thread(self, at).index()].busy_since_ns.is_some();
-        let busy_threads = (0..threads).filter(is_busy).count();
-        if busy_threads == 0 {
-            return;
-        }
-        let throughput = u64::from(self.machine.smt().throughput_permille(busy_threads));
-        for at in 0..threads {
-            let thread = thread(self, at);
-            let index = thread.index();
-            let speed = u64::from(self.machine.capacity(thread)) * throughput / busy_threads as u64;
-            if self.cpus[index].speed != speed {
-                if thread != cpu {
-                    self.replan(index, cpu);
-                }
-                self.progress(index, now_ns);
-                self.cpus[index].speed = speed;
-                if thread != cpu {
-                    self.plan_end(index);
-                    self.requeue(index);
-                }
+        for at in 0..self.cpus[cpu.index()].siblings.len() {
+            let sibling = self.cpus[cpu.index()].siblings[at].index();
+            // No event of the sibling is before this one any more, so what it did until here is
+            // settled, and what is ahead of here is noted for when it comes there.
+            self.progress(sibling, self.horizon_ns);
+            let state = &mut self.cpus[sibling];
+            if matches!(state.doing, Doing::Computing { .. }) {
+                state.share.note(now_ns, busy);
+                self.plan_end(sibling);
+                self.requeue(sibling);
+            } else {
+                while state.share.next(self.horizon_ns).is_some() {}
+                state.share.note(now_ns, busy);
             }
         }
     }

@@ -277,6 +277,10 @@ impl<'a> Idle<'a> {
                 return Err(format!("the times of package {number} make {told_ns} ns"));
             }
         }
+        if let Some(task) = outcome.tasks.iter().find(|task| task.user_ns > outcome.end_ns) {
+            let (comm, user_ns) = (&task.comm, task.user_ns);
+            return Err(format!("{comm} computed for {user_ns} ns of {} ns", outcome.end_ns));
+        }
         let user_ns: u64 = outcome.tasks.iter().map(|task| task.user_ns).sum();
         let busy_ns: u64 = outcome.cpus.iter().map(|cpu| cpu.busy_ns).sum();
         if user_ns > busy_ns {

@@ -44,6 +44,7 @@ pub struct Engine<'a, O> {
     pub(crate) stopped: bool,
     pub(crate) idle_cpus: usize,
     operations: u64,
+    end_ns: u64,
     strings: Strings,
 }
 
@@ -153,6 +154,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             stopped: false,
             idle_cpus: cpu_count,
             operations: 0,
+            end_ns: u64::MAX,
             strings,
         };
         for cpu in machine.cpu_ids() {
@@ -190,6 +192,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Handles at most `events_max` events, and tells how the run ended if it did; between two
     /// calls a caller may look at the time or give up.
     pub fn advance(&mut self, duration_ns: u64, events_max: u32) -> Option<Ending> {
+        self.end_ns = duration_ns;
         for _ in 0..events_max {
             if self.live == 0 || self.stopped {
                 return Some(Ending::Finished);
@@ -425,13 +428,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             let interrupt_ns =
                 state.ipi_ns.min(state.tick_ns).min(timer_ns).min(state.broadcast_ns);
             let now_ns = self.platform.clock_ns;
-            if step == Step::Computes || self.sched.need_resched(cpu) {
+            // Nothing begins after the end, though the path that reaches it is executed whole.
+            let over = now_ns >= self.end_ns && step != Step::Computes;
+            if !over && (step == Step::Computes || self.sched.need_resched(cpu)) {
                 continue;
             }
             let others_first = self.platform.queue.earliest_of_others_ns(index) <= now_ns;
-            let ahead = others_first && interrupt_ns > now_ns && self.computes_next(task);
+            let ahead = !over && others_first && interrupt_ns > now_ns && self.computes_next(task);
             self.platform.cpus[index].ahead = ahead;
-            if (others_first || interrupt_ns <= now_ns) && !ahead {
+            if (over || others_first || interrupt_ns <= now_ns) && !ahead {
                 let state = &mut self.platform.cpus[index];
                 state.doing = Doing::Kernel;
                 state.done_ns = now_ns;

@@ -409,6 +409,13 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
             }
             let before_ns = self.platform.clock_ns;
+            if before_ns >= self.end_ns {
+                // Nothing begins after the end.
+                let state = &mut self.platform.cpus[index];
+                state.doing = Doing::Kernel;
+                state.done_ns = before_ns;
+                return;
+            }
             self.operations += 1;
             let step = self.step(cpu, task);
             if step == Step::Done && self.platform.clock_ns == before_ns {
@@ -428,15 +435,13 @@ impl<'a, O: Observer> Engine<'a, O> {
             let interrupt_ns =
                 state.ipi_ns.min(state.tick_ns).min(timer_ns).min(state.broadcast_ns);
             let now_ns = self.platform.clock_ns;
-            // Nothing begins after the end, though the path that reaches it is executed whole.
-            let over = now_ns >= self.end_ns && step != Step::Computes;
-            if !over && (step == Step::Computes || self.sched.need_resched(cpu)) {
+            if step == Step::Computes || self.sched.need_resched(cpu) {
                 continue;
             }
             let others_first = self.platform.queue.earliest_of_others_ns(index) <= now_ns;
-            let ahead = !over && others_first && interrupt_ns > now_ns && self.computes_next(task);
+            let ahead = others_first && interrupt_ns > now_ns && self.computes_next(task);
             self.platform.cpus[index].ahead = ahead;
-            if (over || others_first || interrupt_ns <= now_ns) && !ahead {
+            if (others_first || interrupt_ns <= now_ns) && !ahead {
                 let state = &mut self.platform.cpus[index];
                 state.doing = Doing::Kernel;
                 state.done_ns = now_ns;

@@ -25,7 +25,7 @@ from schedlab.study.table import result_dict, row_dict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from schedlab.study import Control, Row, Study, StudyResult
+    from schedlab.study import Control, Study, StudyResult
 
 
 @click.group
@@ -213,7 +213,7 @@ def print_result(result: StudyResult, *, explain: bool = False) -> None:
     size = "small size: " if result.small else ""
     count = study.small_iterations if result.small else study.iterations
     print_title(f"{study.name} on {', '.join(study.machines)}, {size}{count} iterations")
-    rows = [_shown(row, several=len(study.machines) > 1) for row in result.rows]
+    rows = [words.cells(row, several=len(study.machines) > 1) for row in result.rows]
     print_table(
         [
             Column("what", "figure", numeric=False),
@@ -242,25 +242,6 @@ def print_result(result: StudyResult, *, explain: bool = False) -> None:
             print_title(f"{each.workload}, {each.title}: {each.kernel}")
             click.echo(each.text)
     print_note(f"{result.simulated_runs} runs simulated, {result.stored_runs} taken from the store")
-
-
-def _shown(row: Row, *, several: bool) -> dict[str, str | None]:
-    place = f"{row.machine}: {row.workload}" if several else row.workload
-    is_change = row.verdict is not None
-    return {
-        "what": f"{place}: {row.metric}",
-        "kernel": row.kernel,
-        "simulated": words.number(row.simulated, signed=is_change),
-        "interval": words.interval(row),
-        "spread": words.percent(row.spread_pct),
-        "published": words.number(row.published, signed=is_change),
-        "published_spread": words.percent(row.published_spread_pct),
-        "unit": row.unit,
-        "claim": words.claim(row),
-        "p": None if row.p is None else f"{row.p:.3g}",
-        "verdict": row.verdict,
-        "ok": words.verdict(row),
-    }
 
 
 def _study_dict(study: Study) -> dict[str, Any]:

@@ -65,21 +65,5 @@ def section(result: StudyResult) -> dict[str, Any]:
 
 
 def _cells(row: Row, *, several: bool) -> dict[str, str]:
-    is_change = row.verdict is not None
-    cells = {
-        "workload": f"{row.machine}: {row.workload}" if several else row.workload,
-        "metric": row.metric,
-        "kernel": row.kernel,
-        "simulated": words.number(row.simulated, signed=is_change),
-        "interval": words.interval(row),
-        "spread": words.percent(row.spread_pct),
-        "published": words.number(row.published, signed=is_change),
-        "published_spread": words.percent(row.published_spread_pct),
-        "unit": row.unit,
-        "claim": words.claim(row),
-        "p": None if row.p is None else f"{row.p:.3g}",
-        "verdict": row.verdict,
-        "ok": words.verdict(row),
-        "tone": "error" if row.ok is False else "info",
-    }
-    return {key: value or "" for key, value in cells.items()}
+    cells = {key: value or "" for key, value in words.cells(row, several=several).items()}
+    return {**cells, "tone": "error" if row.ok is False else "info"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from schedlab.study.model import Row
 
-__all__ = ["claim", "interval", "number", "percent", "verdict"]
+__all__ = ["cells", "claim", "interval", "number", "percent", "verdict"]
 
 # Significant digits of a figure: more than any published one has.
 DIGITS = 6
@@ -26,6 +26,26 @@ def claim(row: Row) -> str:
         "better": f"better, p < {tolerance}",
         "near": f"{expected} %, by {tolerance} points",
     }[row.rule]
+
+
+def cells(row: Row, *, several: bool) -> dict[str, str | None]:
+    """Write a row of the table; ``several``: there is more than one machine to name."""
+    place = f"{row.machine}: {row.workload}" if several else row.workload
+    is_change = row.verdict is not None
+    return {
+        "what": f"{place}: {row.metric}",
+        "kernel": row.kernel,
+        "simulated": number(row.simulated, signed=is_change),
+        "interval": interval(row),
+        "spread": percent(row.spread_pct),
+        "published": number(row.published, signed=is_change),
+        "published_spread": percent(row.published_spread_pct),
+        "unit": row.unit,
+        "claim": claim(row),
+        "p": None if row.p is None else f"{row.p:.3g}",
+        "verdict": row.verdict,
+        "ok": verdict(row),
+    }
 
 
 def number(value: float | None, *, signed: bool = False) -> str | None:

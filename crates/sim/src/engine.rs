@@ -45,6 +45,7 @@ pub struct Engine<'a, O> {
     pub(crate) idle_cpus: usize,
     operations: u64,
     end_ns: u64,
+    expiries: u64,
     strings: Strings,
 }
 
@@ -155,6 +156,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             idle_cpus: cpu_count,
             operations: 0,
             end_ns: u64::MAX,
+            expiries: 0,
             strings,
         };
         for cpu in machine.cpu_ids() {
@@ -320,6 +322,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     continue;
                 }
                 self.timers_armed -= 1;
+                self.expiries += 1;
                 self.expire(cpu, TaskId(timer.task));
             }
         }
@@ -504,6 +507,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             end_ns,
             events: self.platform.events,
             operations: self.operations,
+            expiries: self.expiries,
             digest: self.platform.digest.value(),
             figures,
             cpus,

@@ -113,6 +113,8 @@ pub struct Outcome<O> {
     pub events: u64,
     /// Operations of tasks that were carried out: most cause no event.
     pub operations: u64,
+    /// Timers of tasks that expired.
+    pub expiries: u64,
     /// Hash of all events.
     pub digest: u64,
     /// The workload's figures.
@@ -135,4 +137,14 @@ pub struct Outcome<O> {
     pub strings: Strings,
     /// What took the events.
     pub observer: O,
+}
+
+impl<O> Outcome<O> {
+    /// All that was handled: every event of the trace, kept or not, every interrupt (timer expiry,
+    /// tick, interrupt of another CPU) and every operation of a task. Its rate is the speed of a
+    /// simulator.
+    pub fn scheduling_events(&self) -> u64 {
+        let interrupts: u64 = self.cpus.iter().map(|cpu| cpu.ticks + cpu.ipis).sum();
+        self.events + self.operations + self.expiries + interrupts
+    }
 }

@@ -256,6 +256,7 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     fn handle(&mut self, cpu: CpuId, time_ns: u64) {
         let index = cpu.index();
+        self.platform.queue.take(index);
         self.platform.clock_ns = time_ns;
         self.platform.horizon_ns = time_ns;
         self.platform.energy.advance(self.platform.machine, time_ns);
@@ -441,7 +442,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             if step == Step::Computes || self.sched.need_resched(cpu) {
                 continue;
             }
-            let others_first = self.platform.queue.earliest_of_others_ns(index) <= now_ns;
+            let others_first = self.platform.queue.earliest().1 <= now_ns;
             let ahead = others_first && interrupt_ns > now_ns && self.computes_next(task);
             self.platform.cpus[index].ahead = ahead;
             if (others_first || interrupt_ns <= now_ns) && !ahead {

@@ -14,8 +14,9 @@ use schedlab_machine::CpuId;
 use schedlab_trace::{EventKind, Task};
 use schedlab_workload::program::{ObjectId, Op, Policy, ProgramId, SLOTS};
 
-/// Where a task is in its program.
+/// Where a task is in its program. What every operation needs comes first, in one cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Progress {
     /// Its program.
     pub program: ProgramId,
@@ -23,37 +24,37 @@ pub struct Progress {
     pub at: u32,
     /// How far within the operation: 0 before its first sleep.
     pub stage: u32,
+    /// Its place among the tasks of its program.
+    pub own_index: u32,
+    /// It is in a computation.
+    pub computing: bool,
+    /// The computation's work is wall time.
+    pub wall: bool,
+    /// The computation is a system call's.
+    pub in_kernel: bool,
+    /// What it sleeps for, for messages.
+    pub waits_for: Option<ObjectId>,
+    /// It goes through this block of memory.
+    pub stream: Option<ObjectId>,
     /// What was done of an operation that is done in parts: bytes of a message, passes through a
     /// block.
     pub moved: u64,
     /// Work left of the present computation.
     pub work_left: u64,
-    /// That work is wall time.
-    pub wall: bool,
-    /// It is in a computation.
-    pub computing: bool,
-    /// That computation is a system call's.
-    pub in_kernel: bool,
-    /// Time it computed outside the kernel, ns.
-    pub user_ns: u64,
-    /// Slots.
-    pub slots: [u64; SLOTS],
     /// Its computation is over at this time, however much of it it had the CPU.
     pub spins_until_ns: Option<u64>,
-    /// It goes through this block of memory.
-    pub stream: Option<ObjectId>,
     /// Its generator.
     pub random: Pcg,
-    /// Its place among the tasks of its program.
-    pub own_index: u32,
+    /// Slots.
+    pub slots: [u64; SLOTS],
+    /// Time it computed outside the kernel, ns.
+    pub user_ns: u64,
+    /// When the server that served it began, if that happened since it posted itself.
+    pub served_ns: Option<u64>,
     /// Who created it.
     pub parent: Option<TaskId>,
     /// How many of those that it created live.
     pub children: u32,
-    /// What it sleeps for, for messages.
-    pub waits_for: Option<ObjectId>,
-    /// When the server that served it began, if that happened since it posted itself.
-    pub served_ns: Option<u64>,
 }
 
 impl<O: Observer> Engine<'_, O> {

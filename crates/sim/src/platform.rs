@@ -73,8 +73,9 @@ pub enum Doing {
     Kernel,
 }
 
-/// One CPU.
+/// One CPU. What every event needs comes first, so that it is in few cache lines.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Cpu {
     /// What it does.
     pub doing: Doing,
@@ -82,26 +83,14 @@ pub struct Cpu {
     pub busy_until_ns: u64,
     /// When the computation ends, ns.
     pub done_ns: u64,
-    /// It was planned before other CPUs had their turns.
-    pub ahead: bool,
     /// The next tick, ns.
     pub tick_ns: u64,
     /// When an interrupt of another CPU arrives, ns.
     pub ipi_ns: u64,
-    /// What it is for: bits of [`Ipi`] and [`POLLED`].
-    pub ipi_kinds: u8,
     /// When the broadcast timer interrupts this CPU, ns.
     pub broadcast_ns: u64,
-    /// It sleeps, and its timer with it.
-    pub timer_stopped: bool,
     /// Sleepers.
     pub timers: BinaryHeap<Reverse<Timer>>,
-    /// The other threads of its core.
-    pub siblings: Box<[CpuId]>,
-    /// Its idle governor.
-    pub governor: AnyGovernor,
-    /// Its idle states as the governor sees them.
-    pub states: Vec<State>,
     /// Work per ns.
     pub share: CoreShare,
     /// The most that memory allows of it, while a task goes through a block.
@@ -110,14 +99,22 @@ pub struct Cpu {
     pub computed_ns: u64,
     /// Operations in a row that took its tasks no time.
     pub steps_without_time: u32,
-    /// Busy time, ns.
-    pub busy_ns: u64,
-    /// Of that, in interrupts and softirqs, ns.
+    /// What it runs, as events name it.
+    pub running: Pid,
+    /// The computation was planned before other CPUs had their turns.
+    pub ahead: bool,
+    /// The last sleep ended by a tick.
+    pub got_tick: bool,
+    /// It sleeps, and its timer with it.
+    pub timer_stopped: bool,
+    /// What the interrupt of another CPU is for: bits of [`Ipi`] and [`POLLED`].
+    pub ipi_kinds: u8,
+    /// Of its busy time, in interrupts and softirqs, ns.
     pub irq_ns: u64,
     /// When it last became busy, ns; `None` while it idles.
     pub busy_since_ns: Option<u64>,
-    /// Time in each idle state, ns.
-    pub idle_ns: Vec<u64>,
+    /// Busy time, ns.
+    pub busy_ns: u64,
     /// Of the interrupts, in softirqs, ns.
     pub softirq_ns: u64,
     /// Ticks handled.
@@ -130,10 +127,14 @@ pub struct Cpu {
     pub ipis_for: [u64; 3],
     /// Interrupts of the broadcast timer handled.
     pub broadcasts: u64,
-    /// What it runs, as events name it.
-    pub running: Pid,
-    /// The last sleep ended by a tick.
-    pub got_tick: bool,
+    /// The other threads of its core.
+    pub siblings: Box<[CpuId]>,
+    /// Its idle states as the governor sees them.
+    pub states: Vec<State>,
+    /// Time in each idle state, ns.
+    pub idle_ns: Vec<u64>,
+    /// Its idle governor.
+    pub governor: AnyGovernor,
 }
 
 /// The machine around the scheduler.
@@ -276,7 +277,7 @@ impl<O: Observer> Platform<'_, O> {
         if polling_suffices && self.polls_idle(to) {
             // The target sees the flag's cache line change.
             let arrival_ns = self.clock_ns + self.machine.line_transfer_ps(from, to) / 1000;
-            self.arrive(from, to, arrival_ns, POLLED);
+            self.arrive(to, arrival_ns, POLLED);
         } else {
             self.send_ipi(from, to, kind);
         }
@@ -288,11 +289,11 @@ impl<O: Observer> Platform<'_, O> {
         self.clock_ns += costs.ipi_send_ns;
         let event = EventKind::IpiSend { target_cpu: Some(to), callback: StrId::EMPTY };
         self.emit(from, event);
-        self.arrive(from, to, self.clock_ns + costs.ipi_deliver_ns, kind as u8);
+        self.arrive(to, self.clock_ns + costs.ipi_deliver_ns, kind as u8);
     }
 
-    fn arrive(&mut self, from: CpuId, to: CpuId, arrival_ns: u64, kinds: u8) {
-        self.replan(to.index(), from);
+    fn arrive(&mut self, to: CpuId, arrival_ns: u64, kinds: u8) {
+        self.replan(to.index());
         let target = &mut self.cpus[to.index()];
         target.ipi_ns = target.ipi_ns.min(arrival_ns);
         target.ipi_kinds |= kinds;
@@ -301,13 +302,13 @@ impl<O: Observer> Platform<'_, O> {
         }
     }
 
-    /// A computation of another CPU that is planned, but yet to begin when what `executing` does is
-    /// done, is planned anew when its turn comes: until then that CPU is in the kernel, and sees
+    /// A computation of another CPU that is planned, but yet to begin when what the executing one
+    /// does is done, is planned anew when its turn comes: until then that CPU is in the kernel, and sees
     /// on its way out what it is asked for.
-    fn replan(&mut self, cpu: usize, executing: CpuId) {
+    fn replan(&mut self, cpu: usize) {
         if self.cpus[cpu].ahead
             && let Doing::Computing { since_ns, .. } = self.cpus[cpu].doing
-            && self.queue.is_after(cpu, since_ns, executing.index())
+            && self.queue.is_after_turn(cpu, since_ns)
         {
             self.cpus[cpu].doing = Doing::Kernel;
             self.cpus[cpu].done_ns = since_ns;

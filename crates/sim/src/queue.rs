@@ -1,6 +1,7 @@
 //! The event queue: a tournament over CPUs. Each CPU has few pending events and offers the
 //! earliest, so the queue is an array of one time per CPU, and a change costs one walk to the
-//! root.
+//! root. The CPU whose turn it is leaves the queue meanwhile: the root then tells who comes next,
+//! and most CPUs come back after others, which a few steps tell.
 
 /// No event.
 pub const NEVER: u64 = u64::MAX;
@@ -18,6 +19,8 @@ pub struct EventQueue {
     /// that one comparison without a branch tells who is first.
     keys: Vec<u128>,
     shuffle: Option<u64>,
+    /// The key of the CPU whose turn it is.
+    turn: u128,
 }
 
 impl EventQueue {
@@ -25,7 +28,8 @@ impl EventQueue {
     /// order that this seed decides.
     pub fn new(cpus: usize, shuffle: Option<u64>) -> EventQueue {
         let leaves = cpus.next_power_of_two().max(1);
-        let mut queue = EventQueue { leaves, keys: vec![u128::MAX; 2 * leaves], shuffle };
+        let keys = vec![u128::MAX; 2 * leaves];
+        let mut queue = EventQueue { leaves, keys, shuffle, turn: 0 };
         for cpu in 0..leaves {
             queue.keys[leaves + cpu] = queue.key(cpu, NEVER);
         }
@@ -66,22 +70,25 @@ impl EventQueue {
         (key as usize & ((1 << CPU_BITS) - 1), time_of(key))
     }
 
-    /// The time of the earliest event of the CPUs other than `cpu`.
+    /// The turn of `cpu` has come: it has no event until it gets one by [`EventQueue::set`], so
+    /// that [`EventQueue::earliest`] tells about the others.
     #[inline]
-    pub fn earliest_of_others_ns(&self, cpu: usize) -> u64 {
+    pub fn take(&mut self, cpu: usize) {
         let mut node = self.leaves + cpu;
-        let mut least = u128::MAX;
+        self.turn = self.keys[node];
+        let mut least = self.key(cpu, NEVER);
+        self.keys[node] = least;
         while node > 1 {
             least = least.min(self.keys[node ^ 1]);
             node /= 2;
+            self.keys[node] = least;
         }
-        time_of(least)
     }
 
-    /// True if an event of `cpu` at `time_ns` would come after the one of `other`.
+    /// True if an event of `cpu` at `time_ns` would come after the one whose turn it is.
     #[inline]
-    pub fn is_after(&self, cpu: usize, time_ns: u64, other: usize) -> bool {
-        self.key(cpu, time_ns) > self.keys[self.leaves + other]
+    pub fn is_after_turn(&self, cpu: usize, time_ns: u64) -> bool {
+        self.key(cpu, time_ns) > self.turn
     }
 
     fn key(&self, cpu: usize, time_ns: u64) -> u128 {
@@ -119,7 +126,13 @@ mod tests {
                 assert_eq!(queue.earliest(), (expected, queue.time_ns(expected)));
                 let others = (0..cpus).filter(|&other| other != cpu);
                 let first = others.map(|other| queue.time_ns(other)).min().unwrap_or(NEVER);
-                assert_eq!(queue.earliest_of_others_ns(cpu), first);
+                let time_ns = queue.time_ns(cpu);
+                queue.take(cpu);
+                assert_eq!((queue.time_ns(cpu), queue.earliest().1), (NEVER, first));
+                assert!(
+                    queue.is_after_turn(cpu, time_ns + 1) && !queue.is_after_turn(cpu, time_ns)
+                );
+                queue.set(cpu, time_ns);
             }
         }
     }

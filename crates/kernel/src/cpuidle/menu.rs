@@ -151,13 +151,16 @@ impl Menu {
     fn typical_interval_us(&self, limit_us: u32) -> u32 {
         let mut threshold = i32::MAX as u32;
         loop {
-            let kept = || self.intervals_us.iter().copied().filter(|value| *value <= threshold);
-            let (mut count, mut sum, mut min, mut max) = (0u64, 0u64, u32::MAX, 0);
-            for value in kept() {
-                count += 1;
-                sum += u64::from(value);
-                min = min.min(value);
-                max = max.max(value);
+            // One pass without a branch; what is left out counts as 0, which adds nothing.
+            let (mut count, mut sum, mut squares, mut min, mut max) = (0, 0, 0_u64, u32::MAX, 0);
+            for value in self.intervals_us {
+                let kept = value <= threshold;
+                let counted = if kept { value } else { 0 };
+                count += u64::from(kept);
+                sum += u64::from(counted);
+                squares = squares.wrapping_add(u64::from(counted) * u64::from(counted));
+                min = min.min(if kept { value } else { u32::MAX });
+                max = max.max(counted);
             }
             let hopeless = match self.release {
                 MenuRelease::V6_1 => min >= limit_us,
@@ -167,10 +170,12 @@ impl Menu {
                 return u32::MAX;
             }
             let average = sum / count;
-            let variance = kept()
-                .map(|value| u64::from(value).abs_diff(average))
-                .fold(0u64, |total, distance| total.wrapping_add(distance * distance))
-                / count;
+            // The sum of the squared distances, multiplied out. The kernel's sum wraps, and so does
+            // this one, to the same.
+            let distances = squares
+                .wrapping_sub(average.wrapping_mul(2 * sum))
+                .wrapping_add(count.wrapping_mul(average.wrapping_mul(average)));
+            let variance = distances / count;
             // Alike: a deviation within 20 us, or within a sixth of the average of 6 or more.
             let enough = count * 4 >= INTERVALS as u64 * 3;
             let relative = enough

@@ -1,5 +1,6 @@
 //! Sets of CPUs as fixed-size bitsets (`struct cpumask`).
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Not, Sub, SubAssign};
 use std::str::FromStr;
@@ -8,7 +9,9 @@ use crate::{CPUS_MAX, CpuId};
 
 const WORDS: usize = CPUS_MAX / 64;
 
-/// A set of CPUs: [`CPUS_MAX`] bits, copied like a number, with the kernel's way of writing.
+/// A set of CPUs: [`CPUS_MAX`] bits, copied like a number, with the kernel's way of writing. It
+/// knows which of its words are in use, so that a search costs what a machine's CPUs need and not
+/// what the widest machine would.
 ///
 /// ```
 /// use schedlab_machine::{CpuId, CpuSet};
@@ -24,7 +27,11 @@ const WORDS: usize = CPUS_MAX / 64;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CpuSet {
     words: [u64; WORDS],
+    /// A bit for each word that is not 0.
+    used: u32,
 }
+
+const _: () = assert!(WORDS <= u32::BITS as usize, "each word needs a bit");
 
 /// Why a text is not a CPU list or mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,17 +48,14 @@ impl CpuSetError {
 
 impl CpuSet {
     /// The empty set.
-    pub const EMPTY: Self = Self { words: [0; WORDS] };
+    pub const EMPTY: Self = Self { words: [0; WORDS], used: 0 };
 
     /// The CPUs 0 to `count - 1` (at most [`CPUS_MAX`]).
     pub fn first_n(count: usize) -> Self {
         let mut set = Self::EMPTY;
-        for (index, word) in set.words.iter_mut().enumerate() {
-            *word = match count.saturating_sub(index * 64) {
-                0 => break,
-                bits @ 1..64 => (1 << bits) - 1,
-                _ => u64::MAX,
-            };
+        for index in 0..count.div_ceil(64).min(WORDS) {
+            let bits = count - index * 64;
+            set.set_word(index, if bits < 64 { (1 << bits) - 1 } else { u64::MAX });
         }
         set
     }
@@ -73,10 +77,12 @@ impl CpuSet {
     /// When `cpu` is not below [`CPUS_MAX`].
     #[inline]
     pub fn insert(&mut self, cpu: CpuId) -> bool {
-        let word = &mut self.words[cpu.index() / 64];
+        let index = cpu.index() / 64;
+        let word = &mut self.words[index];
         let bit = 1 << (cpu.0 % 64);
         let new = *word & bit == 0;
         *word |= bit;
+        self.used |= 1 << index;
         new
     }
 
@@ -85,7 +91,8 @@ impl CpuSet {
     pub fn remove(&mut self, cpu: CpuId) -> bool {
         let was_in = self.contains(cpu);
         if was_in {
-            self.words[cpu.index() / 64] &= !(1 << (cpu.0 % 64));
+            let index = cpu.index() / 64;
+            self.set_word(index, self.words[index] & !(1 << (cpu.0 % 64)));
         }
         was_in
     }
@@ -99,13 +106,13 @@ impl CpuSet {
     /// How many CPUs are in the set (`cpumask_weight()`).
     #[inline]
     pub fn weight(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.in_use().map(|index| self.words[index].count_ones() as usize).sum()
     }
 
     /// Whether no CPU is in the set.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|&word| word == 0)
+        self.used == 0
     }
 
     /// The lowest CPU of the set.
@@ -116,22 +123,21 @@ impl CpuSet {
 
     /// The highest CPU of the set.
     pub fn last(&self) -> Option<CpuId> {
-        let (index, word) = self.words.iter().enumerate().rfind(|(_, word)| **word != 0)?;
-        Some(CpuId(index as u32 * 64 + 63 - word.leading_zeros()))
+        let index = self.used.checked_ilog2()?;
+        Some(CpuId(index * 64 + self.words[index as usize].ilog2()))
     }
 
     /// The lowest CPU of the set that is not below `from`.
     #[inline]
     pub fn next(&self, from: CpuId) -> Option<CpuId> {
-        let mut index = from.index() / 64;
-        let mut word = self.words.get(index)? & (u64::MAX << (from.0 % 64));
-        loop {
-            if word != 0 {
-                return Some(CpuId(index as u32 * 64 + word.trailing_zeros()));
-            }
-            index += 1;
-            word = *self.words.get(index)?;
+        let index = from.index() / 64;
+        let word = self.words.get(index)? & (u64::MAX << (from.0 % 64));
+        if word != 0 {
+            return Some(lowest(index, word));
         }
+        let beyond = self.used & (u32::MAX << index << 1);
+        let index = (beyond != 0).then(|| beyond.trailing_zeros() as usize)?;
+        Some(lowest(index, self.words[index]))
     }
 
     /// [`next`](Self::next), starting over at CPU 0 behind the end (`for_each_cpu_wrap()`'s step).
@@ -140,43 +146,78 @@ impl CpuSet {
         self.next(from).or_else(|| self.first())
     }
 
+    /// How many CPUs of the set a walk from `from` up, and behind the end from CPU 0 on, meets until
+    /// it has met `cpu`, which is in the set.
+    ///
+    /// ```
+    /// # use schedlab_machine::{CpuId, CpuSet};
+    /// let set: CpuSet = "1-3,70".parse()?;
+    /// assert_eq!(set.weight_wrapping(CpuId(3), CpuId(70)), 2);
+    /// assert_eq!(set.weight_wrapping(CpuId(3), CpuId(1)), 3);
+    /// # Ok::<(), schedlab_machine::CpuSetError>(())
+    /// ```
+    pub fn weight_wrapping(&self, from: CpuId, cpu: CpuId) -> usize {
+        let until = self.weight_below(cpu.index() + 1);
+        let before = self.weight_below(from.index());
+        if cpu >= from { until - before } else { self.weight() - before + until }
+    }
+
+    /// How many CPUs of the set have numbers below `end`.
+    fn weight_below(&self, end: usize) -> usize {
+        let whole = self.words.iter().take(end / 64).map(|word| word.count_ones());
+        let part = self.words.get(end / 64).map_or(0, |word| word & ((1 << (end % 64)) - 1));
+        (whole.sum::<u32>() + part.count_ones()) as usize
+    }
+
     /// The lowest CPU that is in both sets (`cpumask_first_and()`), without building the cut.
     #[inline]
     pub fn first_and(&self, other: &Self) -> Option<CpuId> {
-        let cut = self.words.iter().zip(&other.words).map(|(a, b)| a & b);
-        let (index, word) = cut.enumerate().find(|(_, word)| *word != 0)?;
-        Some(CpuId(index as u32 * 64 + word.trailing_zeros()))
+        let mut cut = self.in_use().map(|index| (index, self.words[index] & other.words[index]));
+        cut.find(|(_, word)| *word != 0).map(|(index, word)| lowest(index, word))
     }
 
     /// How many CPUs both sets share (`cpumask_weight_and()`).
     #[inline]
     pub fn weight_and(&self, other: &Self) -> usize {
-        self.words.iter().zip(&other.words).map(|(a, b)| (a & b).count_ones() as usize).sum()
+        let cut = self.in_use().map(|index| self.words[index] & other.words[index]);
+        cut.map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether the sets share a CPU (`cpumask_intersects()`).
     #[inline]
     pub fn intersects(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+        self.in_use().any(|index| self.words[index] & other.words[index] != 0)
     }
 
     /// Whether every CPU of this set is in `other` (`cpumask_subset()`).
     #[inline]
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
+        self.in_use().all(|index| self.words[index] & !other.words[index] == 0)
     }
 
     /// The CPUs in ascending order.
     #[inline]
-    pub fn iter(&self) -> Iter {
-        Iter { words: self.words, index: 0 }
+    pub fn iter(&self) -> Iter<&Self> {
+        Iter::over(self)
     }
 
     /// The CPUs in ascending order from `from` on, and behind the end those below it
     /// (`for_each_cpu_wrap()`).
     pub fn iter_wrapping(&self, from: CpuId) -> impl Iterator<Item = CpuId> {
         let low = *self & Self::first_n(from.index());
-        (*self - low).iter().chain(low.iter())
+        (*self - low).into_iter().chain(low)
+    }
+
+    /// The numbers of the words that are not 0.
+    #[inline]
+    fn in_use(&self) -> impl Iterator<Item = usize> + use<> {
+        bits(self.used)
+    }
+
+    #[inline]
+    fn set_word(&mut self, index: usize, word: u64) {
+        self.words[index] = word;
+        self.used = (self.used & !(1 << index)) | (u32::from(word != 0) << index);
     }
 
     /// Reads a mask as sysfs prints it: hexadecimal, a comma between groups of 32 bits.
@@ -197,8 +238,9 @@ impl CpuSet {
                 CpuSetError::new(format!("`{letter}` is no hexadecimal digit of a CPU mask"))
             })?;
             digits += 1;
-            match set.words.get_mut(bit / 64) {
-                Some(word) => *word |= u64::from(digit) << (bit % 64),
+            let index = bit / 64;
+            match set.words.get(index) {
+                Some(word) => set.set_word(index, word | (u64::from(digit) << (bit % 64))),
                 None if digit != 0 => {
                     return Err(CpuSetError::new(format!(
                         "the CPU mask is wider than {CPUS_MAX} CPUs"
@@ -317,59 +359,96 @@ impl Extend<CpuId> for CpuSet {
     }
 }
 
-/// The CPUs of a set in ascending order.
-#[derive(Clone, Debug)]
-pub struct Iter {
-    words: [u64; WORDS],
-    index: usize,
+/// The numbers of the bits that are set, ascending.
+#[inline]
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(bit)
+    })
 }
 
-impl Iterator for Iter {
+/// The lowest CPU of a word that is not 0.
+#[inline]
+fn lowest(index: usize, word: u64) -> CpuId {
+    CpuId(index as u32 * 64 + word.trailing_zeros())
+}
+
+/// The CPUs of a set in ascending order.
+#[derive(Clone, Debug)]
+pub struct Iter<S> {
+    set: S,
+    /// What is left of the word at `index`.
+    word: u64,
+    index: usize,
+    /// The words after it.
+    beyond: u32,
+}
+
+impl<S: Borrow<CpuSet>> Iter<S> {
+    #[inline]
+    fn over(set: S) -> Self {
+        let beyond = set.borrow().used;
+        Iter { set, word: 0, index: 0, beyond }
+    }
+}
+
+impl<S: Borrow<CpuSet>> Iterator for Iter<S> {
     type Item = CpuId;
 
     #[inline]
     fn next(&mut self) -> Option<CpuId> {
-        loop {
-            let word = self.words.get_mut(self.index)?;
-            if *word != 0 {
-                let bit = word.trailing_zeros();
-                *word &= *word - 1;
-                return Some(CpuId(self.index as u32 * 64 + bit));
+        if self.word == 0 {
+            if self.beyond == 0 {
+                return None;
             }
-            self.index += 1;
+            self.index = self.beyond.trailing_zeros() as usize;
+            self.beyond &= self.beyond - 1;
+            self.word = self.set.borrow().words[self.index];
         }
+        let cpu = lowest(self.index, self.word);
+        self.word &= self.word - 1;
+        Some(cpu)
     }
 }
 
-impl IntoIterator for &CpuSet {
+impl<'a> IntoIterator for &'a CpuSet {
     type Item = CpuId;
-    type IntoIter = Iter;
+    type IntoIter = Iter<&'a CpuSet>;
 
-    fn into_iter(self) -> Iter {
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
 
 impl IntoIterator for CpuSet {
     type Item = CpuId;
-    type IntoIter = Iter;
+    type IntoIter = Iter<CpuSet>;
 
-    fn into_iter(self) -> Iter {
-        Iter { words: self.words, index: 0 }
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        Iter::over(self)
     }
 }
 
 impl BitAndAssign for CpuSet {
     #[inline]
     fn bitand_assign(&mut self, other: Self) {
-        self.words.iter_mut().zip(other.words).for_each(|(a, b)| *a &= b);
+        for index in self.in_use() {
+            self.set_word(index, self.words[index] & other.words[index]);
+        }
     }
 }
 
 impl BitOrAssign for CpuSet {
     #[inline]
     fn bitor_assign(&mut self, other: Self) {
-        self.words.iter_mut().zip(other.words).for_each(|(a, b)| *a |= b);
+        for index in other.in_use() {
+            self.words[index] |= other.words[index];
+        }
+        self.used |= other.used;
     }
 }
 
@@ -377,7 +456,9 @@ impl BitOrAssign for CpuSet {
 impl SubAssign for CpuSet {
     #[inline]
     fn sub_assign(&mut self, other: Self) {
-        self.words.iter_mut().zip(other.words).for_each(|(a, b)| *a &= !b);
+        for index in bits(self.used & other.used) {
+            self.set_word(index, self.words[index] & !other.words[index]);
+        }
     }
 }
 
@@ -407,7 +488,9 @@ impl Not for CpuSet {
 
     #[inline]
     fn not(mut self) -> Self {
-        self.words.iter_mut().for_each(|word| *word = !*word);
+        for index in 0..WORDS {
+            self.set_word(index, !self.words[index]);
+        }
         self
     }
 }

@@ -73,7 +73,7 @@ impl<O: Observer> Platform<'_, O> {
         state.broadcasts += 1;
         self.clock_ns += self.machine.path_costs().irq_ns;
         let mut next_ns = NEVER;
-        for sleeper in self.broadcast.sleepers.iter() {
+        for sleeper in self.broadcast.sleepers {
             let event_ns = self.local_event_ns(sleeper.index());
             if event_ns > self.clock_ns {
                 next_ns = next_ns.min(event_ns);
@@ -103,7 +103,7 @@ impl<O: Observer> Platform<'_, O> {
     /// # Errors
     /// Whose is.
     pub fn verify_broadcast(&self) -> Result<(), String> {
-        for sleeper in self.broadcast.sleepers.iter() {
+        for sleeper in self.broadcast.sleepers {
             let state = &self.cpus[sleeper.index()];
             let event_ns = self.local_event_ns(sleeper.index());
             if state.ipi_ns == NEVER && event_ns < self.cpus[BOOT_CPU.index()].broadcast_ns {

@@ -3,6 +3,7 @@
 pub mod balance;
 pub mod build;
 pub mod capacity;
+pub mod census;
 pub mod cfs;
 pub mod classic;
 pub mod eevdf;

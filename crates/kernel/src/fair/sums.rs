@@ -1,9 +1,9 @@
-//! Sums of run queues that are kept as they change, so that balancing between caches need not
-//! look at every CPU, and lists of the CPUs of small groups.
+//! Sums of run queues that are kept as they change, so that balancing between cores, clusters and
+//! caches need not look at every CPU, and lists of the CPUs of other groups.
 
-use super::topology::Domains;
+use super::topology::{Domain, DomainFlags, Domains};
 use super::view::CpuState;
-use schedlab_machine::CpuId;
+use schedlab_machine::{CpuId, CpuSet};
 
 /// What balancing adds up over CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,20 +67,29 @@ impl CpuSums {
 /// What a group consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Whole caches, by their lowest CPUs.
-    Caches(Box<[CpuId]>),
+    /// Whole cores, clusters or caches, by their domains.
+    Domains(Box<[u32]>),
     /// CPUs, in order.
     Cpus(Box<[CpuId]>),
 }
 
-/// The sums of each cache, and what each group consists of.
+/// Domains within a cache that a CPU is in, at most: threads, cluster and cache. A wider stack
+/// would do without sums.
+const LEVELS_MAX: usize = 4;
+
+/// No domain.
+const NONE: u32 = u32::MAX;
+
+/// The sums of each core, cluster and cache, and what each group consists of.
 #[derive(Clone, Debug)]
 pub struct Sums {
-    /// By the lowest CPU of a cache.
-    caches: Vec<CpuSums>,
+    /// By domain.
+    domains: Vec<CpuSums>,
+    /// The domains that a CPU counts in; [`NONE`] behind the last one.
+    of_cpu: Vec<[u32; LEVELS_MAX]>,
     /// By domain and group.
     parts: Vec<Vec<Parts>>,
-    /// There is a group of caches, so that their sums are worth keeping.
+    /// There is a group of such domains, so that their sums are worth keeping.
     kept: bool,
 }
 
@@ -88,30 +97,49 @@ impl Sums {
     /// Of run queues that are in this state. With `plain`, CPUs do not differ and nothing but fair
     /// tasks takes capacity from them; else sums do not tell enough, and groups consist of CPUs.
     pub fn new(domains: &Domains, cpus: &[CpuState], plain: bool) -> Sums {
-        let parts_of = |span: &schedlab_machine::CpuSet| {
-            let caches: Vec<CpuId> =
-                span.iter().filter(|&cpu| domains.llc_id(cpu) == cpu).collect();
-            let whole = |&cache: &CpuId| {
-                let llc = domains.llc(cache).map(|llc| &domains.get(llc).span);
-                llc.is_some_and(|llc| llc.is_subset(span))
-            };
-            let covered: usize = caches.iter().map(|&cache| domains.llc_size(cache) as usize).sum();
-            if plain && covered == span.weight() && caches.iter().all(whole) {
-                Parts::Caches(caches.into())
-            } else {
-                Parts::Cpus(span.iter().collect())
+        let within_cache = |cpu: CpuId| {
+            let stack = domains.stack(cpu).iter().map(|membership| membership.domain);
+            let shares =
+                |&domain: &u32| domains.domains[domain as usize].flags.has(DomainFlags::SHARE_LLC);
+            stack.take_while(shares).take(LEVELS_MAX)
+        };
+        let of_cpu = |cpu: usize| {
+            let mut places = [NONE; LEVELS_MAX];
+            for (place, domain) in places.iter_mut().zip(within_cache(CpuId(cpu as u32))) {
+                *place = domain;
             }
+            places
         };
-        let groups = |domain: &super::topology::Domain| {
-            domain.groups.iter().map(|group| parts_of(&group.span)).collect()
+        // The widest domains of which the rest of a group is made, one after the other.
+        let tiles = |span: &CpuSet| {
+            let mut rest = *span;
+            let mut tiles = Vec::new();
+            while let Some(cpu) = rest.first() {
+                let fits = |&domain: &u32| domains.domains[domain as usize].span.is_subset(&rest);
+                let tile = within_cache(cpu).filter(fits).last()?;
+                rest -= domains.domains[tile as usize].span;
+                tiles.push(tile);
+            }
+            Some(tiles)
         };
+        let parts_of = |span: &CpuSet| match tiles(span).filter(|_| plain) {
+            Some(tiles) => Parts::Domains(tiles.into()),
+            None => Parts::Cpus(span.iter().collect()),
+        };
+        let groups =
+            |domain: &Domain| domain.groups.iter().map(|group| parts_of(&group.span)).collect();
         let parts: Vec<Vec<Parts>> = domains.domains.iter().map(groups).collect();
-        let kept = parts.iter().flatten().any(|parts| matches!(parts, Parts::Caches(_)));
-        let mut caches = vec![CpuSums::default(); cpus.len()];
+        let kept = parts.iter().flatten().any(|parts| matches!(parts, Parts::Domains(_)));
+        let mut sums = Sums {
+            domains: vec![CpuSums::default(); domains.domains.len()],
+            of_cpu: (0..cpus.len()).map(of_cpu).collect(),
+            parts,
+            kept,
+        };
         for (index, state) in cpus.iter().enumerate() {
-            caches[domains.llc_id(CpuId(index as u32)).index()].add(&CpuSums::of(state));
+            sums.change(CpuId(index as u32), &CpuSums::default(), &CpuSums::of(state));
         }
-        Sums { caches, parts, kept }
+        sums
     }
 
     /// Sums are kept: who changes a run queue calls [`Sums::change`].
@@ -120,12 +148,14 @@ impl Sums {
         self.kept
     }
 
-    /// A CPU of `cache` changed.
+    /// A CPU changed.
     #[inline]
-    pub fn change(&mut self, cache: CpuId, before: &CpuSums, after: &CpuSums) {
-        let sums = &mut self.caches[cache.index()];
-        sums.subtract(before);
-        sums.add(after);
+    pub fn change(&mut self, cpu: CpuId, before: &CpuSums, after: &CpuSums) {
+        for domain in self.of_cpu[cpu.index()] {
+            let Some(sums) = self.domains.get_mut(domain as usize) else { break };
+            sums.add(after);
+            sums.subtract(before);
+        }
     }
 
     /// What a group consists of.
@@ -134,9 +164,15 @@ impl Sums {
         &self.parts[domain as usize][group]
     }
 
-    /// The sums of a cache.
+    /// The sums of a core, cluster or cache, by its domain; `None` for wider ones, which have none.
+    pub fn known(&self, domains: &Domains, domain: u32) -> Option<&CpuSums> {
+        let cpu = domains.domains[domain as usize].span.first()?;
+        self.of_cpu[cpu.index()].contains(&domain).then(|| self.domain(domain))
+    }
+
+    /// The sums of a domain that [`Parts`] names.
     #[inline]
-    pub fn cache(&self, cache: CpuId) -> &CpuSums {
-        &self.caches[cache.index()]
+    pub fn domain(&self, domain: u32) -> &CpuSums {
+        &self.domains[domain as usize]
     }
 }

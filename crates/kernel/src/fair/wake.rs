@@ -4,10 +4,12 @@
 //! Source: `kernel/sched/fair.c` of Linux 6.12.117 with its features at their defaults (WA_IDLE,
 //! WA_WEIGHT, WA_BIAS, SIS_UTIL).
 
+use super::census::Census;
 use super::topology::{DomainFlags, Domains, Membership};
 use super::view::{CpuState, Fit, TaskView};
 use schedlab_machine::{CpuId, CpuSet};
 use serde::Deserialize;
+use std::ops::ControlFlow;
 
 /// What of the wake path differs between releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +139,8 @@ pub struct WakePath<'a> {
     pub domains: &'a Domains,
     /// The run queues, by CPU number.
     pub cpus: &'a [CpuState],
+    /// Which of them idle.
+    pub census: &'a Census,
     /// Cache-wide hints, indexed by the cache's lowest CPU.
     pub llcs: &'a mut [LlcShared],
     /// The release's rules.
@@ -323,8 +327,10 @@ impl WakePath<'_> {
         core_of: CpuId,
     ) -> Option<CpuId> {
         let span = &self.domains.get(llc).span;
-        let threads = *self.domains.siblings(core_of) & *task.allowed;
-        threads.iter().find(|&cpu| cpu != core_of && span.contains(cpu) && self.available(cpu))
+        self.domains.threads(core_of).iter().copied().find(|&cpu| {
+            let may = cpu != core_of && span.contains(cpu) && task.allowed.contains(cpu);
+            may && self.available(cpu)
+        })
     }
 
     /// Searches the cache domain for an idle core or CPU (`select_idle_cpu()`).
@@ -336,85 +342,84 @@ impl WakePath<'_> {
         target: CpuId,
         cleared: &mut Option<CpuId>,
     ) -> Option<(CpuId, WakeRule)> {
-        let mut cpus = self.domains.get(llc).span & *task.allowed;
         // A cache that is busy enough to allow no look is unlikely to have anything idle.
-        let mut looks = self.shared(target).nr_idle_scan.wrapping_add(1);
-        if looks == 1 {
+        let mut looks = self.shared(target).nr_idle_scan;
+        if looks == 0 {
             return None;
         }
+        let mut cpus = self.domains.get(llc).span & *task.allowed;
+        let from = CpuId(target.0 + 1);
         let mut idle_cpu = None;
         if self.clusters_matter()
             && let Some(cluster) = self.domains.ring(llc).next()
             && cluster.flags.has(DomainFlags::CLUSTER)
         {
-            let mut round = Round::from(target.0 + 1);
-            while let Some(cpu) = round.step(&cluster.span) {
-                if !cpus.contains(cpu) {
-                    continue;
+            let near = cpus & cluster.span;
+            if !has_idle_core {
+                match self.first_free(&near, from, &mut looks) {
+                    ControlFlow::Break(found) => return found,
+                    ControlFlow::Continue(()) => {}
                 }
-                if has_idle_core {
-                    if self.core_is_idle(cpu, &mut cpus, &mut idle_cpu) {
-                        return Some((cpu, WakeRule::IdleCore));
-                    }
-                } else {
-                    looks -= 1;
-                    if looks == 0 {
-                        return None;
-                    }
-                    if self.available(cpu) {
-                        return Some((cpu, WakeRule::FreeCpu));
-                    }
-                }
+            } else if let Some(cpu) = (near & self.census.idle_cores).next_wrapping(from) {
+                return Some((cpu, WakeRule::IdleCore));
+            } else {
+                idle_cpu = self.free_thread(&near, from);
             }
             cpus -= cluster.span;
         }
-        let mut round = Round::from(target.0 + 1);
-        while let Some(cpu) = round.step(&cpus) {
-            if has_idle_core {
-                if self.core_is_idle(cpu, &mut cpus, &mut idle_cpu) {
-                    return Some((cpu, WakeRule::IdleCore));
-                }
-            } else {
-                looks -= 1;
-                if looks == 0 {
-                    return None;
-                }
-                if self.available(cpu) {
-                    return Some((cpu, WakeRule::FreeCpu));
-                }
-            }
+        if !has_idle_core {
+            return self.first_free(&cpus, from, &mut looks).break_value().flatten();
         }
-        if has_idle_core {
-            let llc_id = self.domains.llc_id(target);
-            self.llcs[llc_id.index()].has_idle_cores = false;
-            *cleared = Some(llc_id);
+        if let Some(cpu) = (cpus & self.census.idle_cores).next_wrapping(from) {
+            return Some((cpu, WakeRule::IdleCore));
         }
-        idle_cpu.map(|cpu| (cpu, WakeRule::FreeCpu))
+        let llc_id = self.domains.llc_id(target);
+        self.llcs[llc_id.index()].has_idle_cores = false;
+        *cleared = Some(llc_id);
+        idle_cpu.or_else(|| self.free_thread(&cpus, from)).map(|cpu| (cpu, WakeRule::FreeCpu))
     }
 
-    /// True if every thread of the core is idle. A busy core leaves the search, and its first free
-    /// thread is remembered (`select_idle_core()`).
-    fn core_is_idle(&self, core: CpuId, cpus: &mut CpuSet, idle_cpu: &mut Option<CpuId>) -> bool {
-        let mut idle = true;
-        for &cpu in self.domains.threads(core) {
-            let state = self.state(cpu);
-            if !state.is_idle() {
-                idle = false;
-                if idle_cpu.is_some() {
-                    break;
-                }
-                if state.runs_only_idle_policy() && cpus.contains(cpu) {
-                    *idle_cpu = Some(cpu);
-                    break;
-                }
-            } else if idle_cpu.is_none() && cpus.contains(cpu) {
-                *idle_cpu = Some(cpu);
+    /// The first free CPU of `cpus` from `from` round, if it is among as many as may be looked at;
+    /// the search ends where these are used up.
+    fn first_free(
+        &self,
+        cpus: &CpuSet,
+        from: CpuId,
+        looks: &mut u32,
+    ) -> ControlFlow<Option<(CpuId, WakeRule)>> {
+        let free = (*cpus & self.census.free).next_wrapping(from);
+        let needed = match free {
+            Some(cpu) => cpus.weight_wrapping(from, cpu),
+            None => cpus.weight(),
+        };
+        if needed > *looks as usize {
+            return ControlFlow::Break(None);
+        }
+        *looks -= needed as u32;
+        match free {
+            Some(cpu) => ControlFlow::Break(Some((cpu, WakeRule::FreeCpu))),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Where no core is idle, the first free thread of the first core that has one, in the order of
+    /// the search (`select_idle_core()`).
+    fn free_thread(&self, cpus: &CpuSet, from: CpuId) -> Option<CpuId> {
+        let free = *cpus & self.census.free;
+        if free.is_empty() {
+            return None;
+        }
+        let mut rest = *cpus;
+        let mut round = Round::from(from.0);
+        while let Some(core) = round.step(&rest) {
+            let mut threads = self.domains.threads(core).iter().copied();
+            let thread = threads.find(|&thread| free.contains(thread));
+            if thread.is_some() {
+                return thread;
             }
+            rest -= *self.domains.siblings(core);
         }
-        if !idle {
-            *cpus -= *self.domains.siblings(core);
-        }
-        idle
+        None
     }
 
     /// The first free CPU that fits the task, else the free one that fits best

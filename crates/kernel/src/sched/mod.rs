@@ -19,6 +19,7 @@ pub use task::{AffinityId, NewTask, Task, TaskState};
 
 use crate::fair::TaskId;
 use crate::fair::balance::BalanceRules;
+use crate::fair::census::Census;
 use crate::fair::classic::{ClassicRules, CpuView};
 use crate::fair::entity::Entity;
 use crate::fair::nohz::{Nohz, NohzRules};
@@ -87,6 +88,7 @@ pub struct Scheduler {
     classic_cpus: Vec<CpuView>,
     llcs: Vec<LlcShared>,
     sums: Sums,
+    census: Census,
     tasks: Vec<Task>,
     entities: Vec<Entity>,
     affinities: Vec<CpuSet>,
@@ -100,6 +102,8 @@ pub struct Scheduler {
     interval_max: u64,
     /// Tasks between two queues; empty but for a moment.
     moving: Vec<TaskId>,
+    /// CPUs that still take part in an attempt to balance that has left some out.
+    candidates: CpuSet,
     rt: rt::RtClass,
 }
 
@@ -128,6 +132,7 @@ impl Scheduler {
         let sums = Sums::new(&domains, &cpus, plain && config.classic.is_none());
         let mut scheduler = Scheduler {
             sums,
+            census: Census::of(&domains, &cpus),
             nohz: Nohz::default(),
             older_nohz: balance::OlderNohz::new(
                 config.nohz,
@@ -138,6 +143,7 @@ impl Scheduler {
             serial_until_ns: 0,
             interval_max: 1,
             moving: Vec::with_capacity(32),
+            candidates: CpuSet::EMPTY,
             rt: rt::RtClass::new(),
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
             classic_cpus: match config.classic {

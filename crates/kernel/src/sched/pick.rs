@@ -109,8 +109,9 @@ impl Scheduler {
         }
         if next.is_none() {
             self.enter_idle(cpu);
+        } else {
+            self.publish(cpu);
         }
-        self.publish(cpu);
         if self.rt.active {
             self.arm_timer(cpu, hardware);
         }

@@ -225,18 +225,20 @@ impl Scheduler {
             waker.load = task.avg.load_avg;
             waker.per_cpu_kthread = task.per_cpu_kthread;
         }
-        let task = self.tasks[id.index()];
-        let allowed = self.affinities[task.affinity.0 as usize];
-        let view = self.view(id, &allowed);
-        let mut recent = task.recent_used_cpu;
+        let Task { cpu: prev_cpu, affinity, recent_used_cpu, wakee_flips, .. } =
+            self.tasks[id.index()];
+        let allowed = &self.affinities[affinity.0 as usize];
+        let view = self.view(id, allowed);
+        let mut recent = recent_used_cpu;
         let mut path = WakePath {
             domains: &self.domains,
             cpus: &self.cpus,
+            census: &self.census,
             llcs: &mut self.llcs,
             rules: self.config.wake,
         };
-        let wants_affine = allowed.contains(waker_cpu) && !path.is_wide(&waker, task.wakee_flips);
-        let choice = select_on_wake(&mut path, &view, &waker, task.wakee_flips, &mut recent);
+        let wants_affine = allowed.contains(waker_cpu) && !path.is_wide(&waker, wakee_flips);
+        let choice = select_on_wake(&mut path, &view, &waker, wakee_flips, &mut recent);
         self.tasks[id.index()].recent_used_cpu = recent;
         if let Some(current) = current
             && wants_affine
@@ -249,16 +251,16 @@ impl Scheduler {
             update_avg(&mut self.rqs[waker_cpu.index()].avg_scan_cost_ns, scan_ns);
         }
         if hardware.explains() {
-            let cpu = Self::within(&allowed, choice.cpu);
+            let cpu = Self::within(allowed, choice.cpu);
             let mut candidates: Vec<WakeCandidate> = Vec::new();
-            for cpu in [waker_cpu, task.cpu, task.recent_used_cpu, cpu] {
+            for cpu in [waker_cpu, prev_cpu, recent_used_cpu, cpu] {
                 if candidates.iter().all(|candidate| candidate.cpu != cpu) {
                     candidates.push(WakeCandidate { cpu, state: self.cpus[cpu.index()] });
                 }
             }
             let decision = Decision::Wake {
                 task: id,
-                prev_cpu: task.cpu,
+                prev_cpu,
                 waker_cpu,
                 affine: choice.affine,
                 candidates,
@@ -267,7 +269,7 @@ impl Scheduler {
             };
             hardware.explain(waker_cpu, decision);
         }
-        Self::within(&allowed, choice.cpu)
+        Self::within(allowed, choice.cpu)
     }
 
     /// A sleeping task leaves its queue's sums for another queue (`remove_entity_load_avg()`).
@@ -330,8 +332,9 @@ impl Scheduler {
     ) {
         self.enqueue(cpu, id, Enqueue::Wakeup);
         self.check_preempt(cpu, id, executing_cpu, hardware);
-        self.rqs[cpu.index()].end_idle(self.config.classic.is_some());
-        self.publish(cpu);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.end_idle(self.config.classic.is_some());
+        self.cpus[cpu.index()].idle_stamp_ns = rq.idle_stamp_ns;
         hardware.trace(executing_cpu, TracePoint::Wakeup { task: id, target_cpu: cpu });
         if self.is_rt(id) {
             self.woken_rt(cpu, id, executing_cpu, hardware);
@@ -353,7 +356,6 @@ impl Scheduler {
         list.clear();
         // The vector goes back, so that the next wake-up need not allocate.
         self.rqs[cpu.index()].wake_list = list;
-        self.publish(cpu);
     }
 
     /// Decides whether a task that was just enqueued on `cpu` takes the CPU over

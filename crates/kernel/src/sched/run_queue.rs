@@ -162,15 +162,9 @@ impl Scheduler {
         state.runnable = rq.avg.runnable_avg;
         state.util_est = rq.util_est;
         state.idle_stamp_ns = rq.idle_stamp_ns;
+        self.note_change(cpu, &before);
         if self.config.classic.is_some() {
             self.publish_classic(cpu);
-            return;
-        }
-        if self.sums.kept() {
-            let after = CpuSums::of(state);
-            if after != before {
-                self.sums.change(self.domains.llc_id(cpu), &before, &after);
-            }
         }
     }
 
@@ -179,8 +173,20 @@ impl Scheduler {
         let state = &mut self.cpus[cpu.index()];
         let before = CpuSums::of(state);
         state.ttwu_pending = true;
-        let after = CpuSums::of(state);
-        self.sums.change(self.domains.llc_id(cpu), &before, &after);
+        self.note_change(cpu, &before);
+    }
+
+    /// Keeps what is known of many CPUs up to date with one of them.
+    #[inline]
+    fn note_change(&mut self, cpu: CpuId, before: &CpuSums) {
+        let state = &self.cpus[cpu.index()];
+        self.census.update(&self.domains, cpu, state);
+        if self.sums.kept() {
+            let after = CpuSums::of(state);
+            if after != *before {
+                self.sums.change(cpu, before, &after);
+            }
+        }
     }
 
     /// Ages a queue's averages and takes out those of tasks that left asleep

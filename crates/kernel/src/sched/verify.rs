@@ -2,6 +2,7 @@
 
 use super::{Scheduler, TaskState};
 use crate::fair::TaskId;
+use crate::fair::census::Census;
 use crate::fair::entity::FairPolicy;
 use crate::fair::queue::{FairQueue, FairRules};
 use crate::fair::sums::CpuSums;
@@ -94,18 +95,20 @@ impl Scheduler {
     }
 
     fn verify_sums(&self) -> Result<(), String> {
+        if self.census != Census::of(&self.domains, &self.cpus) {
+            return Err("the sets of idle and busy CPUs are not those of their states".to_owned());
+        }
         if !self.sums.kept() {
             return Ok(());
         }
-        let mut found = vec![CpuSums::default(); self.cpus.len()];
-        for (index, state) in self.cpus.iter().enumerate() {
-            let cache = self.domains.llc_id(CpuId(index as u32));
-            found[cache.index()].add(&CpuSums::of(state));
-        }
-        for (cache, found) in found.iter().enumerate() {
-            let kept = self.sums.cache(CpuId(cache as u32));
-            if kept != found {
-                return Err(format!("cache of CPU {cache}: sums are {kept:?}, of CPUs {found:?}"));
+        for (index, domain) in self.domains.domains.iter().enumerate() {
+            let Some(kept) = self.sums.known(&self.domains, index as u32) else { continue };
+            let mut found = CpuSums::default();
+            for cpu in &domain.span {
+                found.add(&CpuSums::of(&self.cpus[cpu.index()]));
+            }
+            if *kept != found {
+                return Err(format!("domain {index}: sums are {kept:?}, of CPUs {found:?}"));
             }
         }
         Ok(())

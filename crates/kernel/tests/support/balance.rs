@@ -3,6 +3,7 @@
 use super::fair_state::{State, mask, number};
 use schedlab_kernel::fair::balance::{Balance, BalanceRules, CpuIdle, Migration, SourceKind};
 use schedlab_kernel::fair::capacity::update_group_capacity;
+use schedlab_kernel::fair::census::Census;
 use schedlab_kernel::fair::nohz::{Kick, KickFlags, Nohz};
 use schedlab_machine::{CpuId, CpuSet};
 
@@ -63,6 +64,7 @@ impl Driver {
         let balance = Balance {
             domains,
             cpus,
+            census: &Census::of(domains, cpus),
             dst_cpu,
             level,
             idle,

@@ -1,6 +1,7 @@
 //! Drives fork, exec and wake placement by the commands of the `placement` and `wake` vectors.
 
 use super::fair_state::{State, mask, number};
+use schedlab_kernel::fair::census::Census;
 use schedlab_kernel::fair::slow_path::{GroupChoice, SlowPath, SlowPathRules};
 use schedlab_kernel::fair::topology::DomainFlags;
 use schedlab_kernel::fair::view::TaskView;
@@ -91,7 +92,8 @@ impl Driver {
         let mut recent = CpuId(number(words[7]));
         // A command changes nothing, so the hints that the search clears are restored.
         let saved = llcs.clone();
-        let mut path = WakePath { domains, cpus, llcs, rules: WakeRules::V6_12 };
+        let census = &Census::of(domains, cpus);
+        let mut path = WakePath { domains, cpus, census, llcs, rules: WakeRules::V6_12 };
         let choice = select_on_wake(&mut path, &task, &waker, number(words[8]), &mut recent);
         let cleared = choice
             .cleared_idle_cores

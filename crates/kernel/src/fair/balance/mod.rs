@@ -9,6 +9,7 @@ mod imbalance;
 mod source;
 mod stats;
 
+use super::census::Census;
 use super::group::GroupStats;
 use super::sums::Sums;
 use super::topology::{Domain, DomainFlags, Domains, Group};
@@ -138,6 +139,8 @@ pub struct Balance<'a> {
     pub domains: &'a Domains,
     /// The run queues, by CPU number.
     pub cpus: &'a [CpuState],
+    /// Which of them idle, and which have tasks.
+    pub census: &'a Census,
     /// The CPU that would pull.
     pub dst_cpu: CpuId,
     /// Which of its domains, 0 being the lowest.
@@ -148,7 +151,7 @@ pub struct Balance<'a> {
     pub candidates: &'a CpuSet,
     /// The release's rules.
     pub rules: BalanceRules,
-    /// What groups consist of and the sums of their caches, if someone keeps them.
+    /// What groups consist of and the sums of their parts, if someone keeps them.
     pub sums: Option<&'a Sums>,
 }
 

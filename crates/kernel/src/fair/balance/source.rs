@@ -1,7 +1,7 @@
 //! Which run queue of the busiest group to pull from, and who is to pull
 //! (`sched_balance_find_src_rq()`, `should_we_balance()`).
 
-use super::{Balance, CpuIdle, Imbalance, Migration, SourceKind, follows_priority, is_core_idle};
+use super::{Balance, CpuIdle, Imbalance, Migration, SourceKind, follows_priority};
 use crate::fair::capacity::{capacity_greater, is_reduced};
 use crate::fair::topology::{DomainFlags, Group};
 use crate::fair::view::CpuState;
@@ -15,17 +15,26 @@ impl Balance<'_> {
         found: Imbalance,
         source_kind: SourceKind,
     ) -> Option<CpuId> {
+        let cpus = group.span & *self.candidates;
+        let crowded = || self.busiest_of(cpus & self.census.crowded, found, source_kind);
+        let queued = || self.busiest_of(cpus & self.census.queued, found, source_kind);
+        match found.migration {
+            Migration::Util => crowded(),
+            Migration::Task => crowded().or_else(queued),
+            Migration::Load | Migration::Misfit => queued(),
+        }
+    }
+
+    /// The busiest of these run queues, all of which have tasks.
+    fn busiest_of(&self, cpus: CpuSet, found: Imbalance, source_kind: SourceKind) -> Option<CpuId> {
         let domain = self.domain();
         let dst_capacity = self.state(self.dst_cpu).capacity;
         let mut busiest = None;
         let (mut most, mut most_capacity) = (0_u64, 1_u64);
         let asymmetric = self.asymmetric();
-        for cpu in (group.span & *self.candidates).iter() {
+        for cpu in &cpus {
             let state = self.state(cpu);
             let nr_running = state.h_nr_queued;
-            if nr_running == 0 {
-                continue;
-            }
             if kind_of_queue(state) > source_kind {
                 continue;
             }
@@ -96,28 +105,12 @@ impl Balance<'_> {
         let domain = self.domain();
         let membership = self.domains.stack(self.dst_cpu)[self.level];
         let Some(group) = self.domains.ring(membership).next() else { return false };
-        // Threads of cores that are not idle are left out once one of them was looked at.
-        let mut left_out = CpuSet::EMPTY;
-        let mut idle_thread = None;
-        let mut next = group.balance_mask.first();
-        while let Some(at) = next {
-            next = group.balance_mask.next(CpuId(at.0 + 1));
-            if left_out.contains(at) {
-                continue;
-            }
-            if self.candidates.contains(at) && self.state(at).is_idle() {
-                let core_matters =
-                    self.rules.smt_groups && !domain.flags.has(DomainFlags::SHARE_CPUCAPACITY);
-                if !core_matters || is_core_idle(self.domains, self.cpus, at) {
-                    return at == self.dst_cpu;
-                }
-                idle_thread = idle_thread.or(Some(at));
-                for &thread in self.domains.threads(at) {
-                    left_out.insert(thread);
-                }
-            }
-        }
-        idle_thread.or(group.balance_mask.first()) == Some(self.dst_cpu)
+        let idle = group.balance_mask & *self.candidates & self.census.idle;
+        let core_matters =
+            self.rules.smt_groups && !domain.flags.has(DomainFlags::SHARE_CPUCAPACITY);
+        let preferred = if core_matters { idle.first_and(&self.census.idle_cores) } else { None };
+        preferred.or_else(|| idle.first()).or_else(|| group.balance_mask.first())
+            == Some(self.dst_cpu)
     }
 }
 

@@ -27,7 +27,8 @@ impl<'a> Balance<'a> {
             source_kind: SourceKind::All,
         };
         let mut sum_util = 0_u64;
-        let everyone = self.sums.is_some() && *self.candidates == domain.span;
+        let everyone =
+            std::ptr::eq(self.candidates, &domain.span) || *self.candidates == domain.span;
         let first = membership.first_group as usize;
         for (place, group) in self.domains.ring(membership).enumerate() {
             let local = group.span.contains(self.dst_cpu);
@@ -107,16 +108,16 @@ impl<'a> Balance<'a> {
             }
         };
         match (parts, self.sums) {
-            (Some(Parts::Caches(caches)), Some(sums)) => {
-                for &cache in caches {
-                    let cache = sums.cache(cache);
-                    stats.load += cache.load;
-                    stats.util += cache.util;
-                    stats.runnable += cache.runnable;
-                    stats.sum_h_nr_running += cache.h_nr_queued;
-                    stats.sum_nr_running += cache.nr_running;
-                    stats.idle_cpus += cache.idle_cpus;
-                    *overloaded |= cache.overloaded_cpus > 0;
+            (Some(Parts::Domains(parts)), Some(sums)) => {
+                for &part in parts {
+                    let part = sums.domain(part);
+                    stats.load += part.load;
+                    stats.util += part.util;
+                    stats.runnable += part.runnable;
+                    stats.sum_h_nr_running += part.h_nr_queued;
+                    stats.sum_nr_running += part.nr_running;
+                    stats.idle_cpus += part.idle_cpus;
+                    *overloaded |= part.overloaded_cpus > 0;
                 }
             }
             (Some(Parts::Cpus(cpus)), _) => cpus.iter().for_each(|&cpu| add(cpu)),

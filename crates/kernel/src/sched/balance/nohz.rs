@@ -6,7 +6,7 @@ use crate::fair::balance::CpuIdle;
 use crate::fair::nohz::{Kick, KickFlags, after};
 use crate::hardware::{Hardware, Path};
 use crate::pelt::LOAD_AVG_PERIOD;
-use schedlab_machine::{CpuId, CpuSet};
+use schedlab_machine::CpuId;
 
 impl Scheduler {
     /// `cpu` stops its tick to idle (`nohz_balance_enter_idle()`).
@@ -43,12 +43,12 @@ impl Scheduler {
             return;
         }
         self.leave_idle_mask(cpu);
-        let everyone = CpuSet::first_n(self.rqs.len());
         let kick = Kick {
             domains: &self.domains,
             cpus: &self.cpus,
             llcs: &self.llcs,
-            housekeeping: &everyone,
+            // The first set of allowed CPUs is that of all.
+            housekeeping: &self.affinities[0],
         };
         let flags = kick.flags(cpu, &self.nohz, hardware.jiffies());
         if flags == KickFlags::default() {

@@ -31,10 +31,8 @@ pub(super) struct Attempt {
     pub dst_cpu: CpuId,
     /// The CPU that gives.
     pub src_cpu: CpuId,
-    /// CPUs that still take part.
-    pub candidates: CpuSet,
-    /// CPUs of the own group (`dst_grpmask`).
-    pub group: CpuSet,
+    /// Not all of the domain's CPUs take part any more: [`Scheduler::candidates`] do.
+    pub narrowed: bool,
     pub imbalance: i64,
     pub migration: Migration,
     /// The stopper thread asks: everything but affinity is beside the point.
@@ -74,8 +72,7 @@ impl Attempt {
             idle,
             dst_cpu: this_cpu,
             src_cpu,
-            candidates: CpuSet::EMPTY,
-            group: CpuSet::EMPTY,
+            narrowed: false,
             imbalance: 0,
             migration: Migration::default(),
             active: false,
@@ -101,12 +98,8 @@ impl Scheduler {
         if self.config.balance.mode == BalanceMode::None {
             return Outcome { moved: 0, goes_on: true };
         }
-        let membership = self.domains.stack(cpu)[level];
-        let domain = self.domains.get(membership);
-        let (span, weight) = (domain.span, domain.weight);
-        let group = self.domains.ring(membership).next().map_or(span, |group| group.balance_mask);
-        let mut attempt =
-            Attempt { candidates: span, group, ..Attempt::new(cpu, level, idle, cpu) };
+        let weight = self.domains.get(self.domains.stack(cpu)[level]).weight;
+        let mut attempt = Attempt::new(cpu, level, idle, cpu);
         let mut goes_on = true;
         let end = loop {
             if !self.view_of(&attempt).should_balance() {
@@ -125,8 +118,8 @@ impl Scheduler {
                 let moved = self.move_tasks(&mut attempt, executing_cpu, hardware);
                 self.note_affinity(&attempt, level);
                 if attempt.all_pinned {
-                    attempt.candidates.remove(src_cpu);
-                    if attempt.candidates.is_subset(&group) {
+                    self.leave_out(&mut attempt, src_cpu);
+                    if self.candidates.is_subset(self.own_group(&attempt)) {
                         break End::AllPinned;
                     }
                     attempt.looked_at = 0;
@@ -142,16 +135,39 @@ impl Scheduler {
         Outcome { moved, goes_on }
     }
 
+    /// CPUs that still take part in an attempt.
+    fn candidates(&self, attempt: &Attempt) -> &CpuSet {
+        let span = &self.domains.get(self.membership(attempt)).span;
+        if attempt.narrowed { &self.candidates } else { span }
+    }
+
+    /// A CPU takes no more part.
+    fn leave_out(&mut self, attempt: &mut Attempt, cpu: CpuId) {
+        if !std::mem::replace(&mut attempt.narrowed, true) {
+            self.candidates = self.domains.get(self.membership(attempt)).span;
+        }
+        self.candidates.remove(cpu);
+    }
+
+    /// CPUs of the own group (`dst_grpmask`).
+    fn own_group(&self, attempt: &Attempt) -> &CpuSet {
+        let membership = self.membership(attempt);
+        let span = &self.domains.get(membership).span;
+        self.domains.ring(membership).next().map_or(span, |group| &group.balance_mask)
+    }
+
     fn view_of<'a>(&'a self, attempt: &'a Attempt) -> Balance<'a> {
         Balance {
             domains: &self.domains,
             cpus: &self.cpus,
+            census: &self.census,
             dst_cpu: attempt.this_cpu,
             level: attempt.level,
             idle: attempt.idle,
-            candidates: &attempt.candidates,
+            candidates: self.candidates(attempt),
             rules: self.config.balance,
-            sums: Some(&self.sums),
+            // Real-time tasks take capacity from single CPUs, which sums do not tell.
+            sums: Some(&self.sums).filter(|_| !self.rt.active),
         }
     }
 
@@ -204,7 +220,8 @@ impl Scheduler {
             let Some(other) = attempt.other_dst.take().filter(|_| attempt.imbalance > 0) else {
                 return moved;
             };
-            attempt.candidates.remove(attempt.dst_cpu);
+            let dst_cpu = attempt.dst_cpu;
+            self.leave_out(attempt, dst_cpu);
             attempt.dst_cpu = other;
             attempt.looked_at = 0;
         }
@@ -267,7 +284,8 @@ impl Scheduler {
             attempt.some_pinned = true;
             let look_around = attempt.idle != CpuIdle::NewlyIdle && !attempt.active;
             if look_around && attempt.other_dst.is_none() {
-                attempt.other_dst = (attempt.group & attempt.candidates & *allowed).first();
+                let group = self.own_group(attempt);
+                attempt.other_dst = (*group & *self.candidates(attempt) & *allowed).first();
             }
             return false;
         }

@@ -332,7 +332,14 @@ impl<O: Observer> Platform<'_, O> {
 
     /// `cpu` goes through this block of memory from now on, or through none, which may change how
     /// fast others do.
+    #[inline]
     pub fn set_stream(&mut self, cpu: CpuId, block: Option<ObjectId>) {
+        if block.is_some() || self.streams.any() {
+            self.change_stream(cpu, block);
+        }
+    }
+
+    fn change_stream(&mut self, cpu: CpuId, block: Option<ObjectId>) {
         if !self.streams.set(self.machine, cpu, block.map(|object| object.0)) {
             return;
         }

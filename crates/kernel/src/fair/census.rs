@@ -22,33 +22,36 @@ pub struct Census {
     kinds: Vec<Kind>,
 }
 
-/// What a CPU does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
-    idle: bool,
-    free: bool,
-    queued: bool,
-    crowded: bool,
-}
+/// In which sets a CPU is, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Kind(u8);
 
 impl Kind {
-    const NONE: Kind = Kind { idle: false, free: false, queued: false, crowded: false };
+    const IDLE: u8 = 1;
+    const FREE: u8 = 2;
+    const QUEUED: u8 = 4;
+    const CROWDED: u8 = 8;
 
     #[inline]
     fn of(state: &CpuState) -> Kind {
-        Kind {
-            idle: state.is_idle(),
-            free: state.is_available(),
-            queued: state.h_nr_queued > 0,
-            crowded: state.h_nr_queued > 1,
-        }
+        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
+        Kind(
+            bit(state.is_idle(), Kind::IDLE)
+                | bit(state.is_available(), Kind::FREE)
+                | bit(state.h_nr_queued > 0, Kind::QUEUED)
+                | bit(state.h_nr_queued > 1, Kind::CROWDED),
+        )
+    }
+
+    fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
     }
 }
 
 impl Census {
     /// Of run queues that are in this state.
     pub fn of(domains: &Domains, cpus: &[CpuState]) -> Census {
-        let mut census = Census { kinds: vec![Kind::NONE; cpus.len()], ..Census::default() };
+        let mut census = Census { kinds: vec![Kind::default(); cpus.len()], ..Census::default() };
         for (index, state) in cpus.iter().enumerate() {
             census.update(domains, CpuId(index as u32), state);
         }
@@ -66,13 +69,13 @@ impl Census {
     }
 
     fn change(&mut self, domains: &Domains, cpu: CpuId, kind: Kind, before: Kind) {
-        set(&mut self.free, cpu, kind.free);
-        set(&mut self.queued, cpu, kind.queued);
-        set(&mut self.crowded, cpu, kind.crowded);
-        if kind.idle == before.idle {
+        set(&mut self.free, cpu, kind.has(Kind::FREE));
+        set(&mut self.queued, cpu, kind.has(Kind::QUEUED));
+        set(&mut self.crowded, cpu, kind.has(Kind::CROWDED));
+        if kind.has(Kind::IDLE) == before.has(Kind::IDLE) {
             return;
         }
-        set(&mut self.idle, cpu, kind.idle);
+        set(&mut self.idle, cpu, kind.has(Kind::IDLE));
         let threads = domains.threads(cpu);
         let core_idles = threads.iter().all(|&thread| self.idle.contains(thread));
         for &thread in threads {

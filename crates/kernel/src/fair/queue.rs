@@ -25,6 +25,21 @@ pub enum FairQueue {
     Eevdf(EevdfQueue),
 }
 
+/// What a queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// [`FairQueue::nr_running`].
+    pub nr_running: u32,
+    /// [`FairQueue::nr_delayed`].
+    pub nr_delayed: u32,
+    /// [`FairQueue::nr_idle_policy`].
+    pub nr_idle_policy: u32,
+    /// [`FairQueue::load_weight`].
+    pub load_weight: u64,
+    /// One of them runs.
+    pub runs: bool,
+}
+
 macro_rules! either {
     ($queue:expr, $inner:ident => $body:expr) => {
         match $queue {
@@ -43,6 +58,27 @@ impl FairQueue {
             FairRules::Eevdf(tunables) => {
                 FairQueue::Eevdf(EevdfQueue::new(tunables, start, capacity))
             }
+        }
+    }
+
+    /// All counts at once.
+    #[inline]
+    pub fn counts(&self) -> Counts {
+        match self {
+            FairQueue::Cfs(queue) => Counts {
+                nr_running: queue.nr_running,
+                nr_delayed: 0,
+                nr_idle_policy: queue.nr_idle_policy,
+                load_weight: queue.load_weight,
+                runs: queue.curr.is_some(),
+            },
+            FairQueue::Eevdf(queue) => Counts {
+                nr_running: queue.nr_running,
+                nr_delayed: queue.nr_delayed,
+                nr_idle_policy: queue.nr_idle_policy,
+                load_weight: queue.load_weight,
+                runs: queue.curr.is_some(),
+            },
         }
     }
 

@@ -91,6 +91,8 @@ pub struct Sums {
     parts: Vec<Vec<Parts>>,
     /// There is a group of such domains, so that their sums are worth keeping.
     kept: bool,
+    /// CPUs do not differ, so that sums tell all that balancing asks for.
+    plain: bool,
 }
 
 impl Sums {
@@ -135,6 +137,7 @@ impl Sums {
             of_cpu: (0..cpus.len()).map(of_cpu).collect(),
             parts,
             kept,
+            plain,
         };
         for (index, state) in cpus.iter().enumerate() {
             sums.change(CpuId(index as u32), &CpuSums::default(), &CpuSums::of(state));
@@ -146,6 +149,27 @@ impl Sums {
     #[inline]
     pub fn kept(&self) -> bool {
         self.kept
+    }
+
+    /// The sums of a group tell all that balancing asks of it.
+    #[inline]
+    pub fn suffice(&self) -> bool {
+        self.plain
+    }
+
+    /// The sums of a group.
+    #[inline]
+    pub fn of(&self, parts: &Parts, cpus: &[CpuState]) -> CpuSums {
+        let mut sums = CpuSums::default();
+        match parts {
+            Parts::Domains(domains) => {
+                domains.iter().for_each(|&domain| sums.add(&self.domains[domain as usize]));
+            }
+            Parts::Cpus(group) => {
+                group.iter().for_each(|&cpu| sums.add(&CpuSums::of(&cpus[cpu.index()])));
+            }
+        }
+        sums
     }
 
     /// A CPU changed.
@@ -167,12 +191,6 @@ impl Sums {
     /// The sums of a core, cluster or cache, by its domain; `None` for wider ones, which have none.
     pub fn known(&self, domains: &Domains, domain: u32) -> Option<&CpuSums> {
         let cpu = domains.domains[domain as usize].span.first()?;
-        self.of_cpu[cpu.index()].contains(&domain).then(|| self.domain(domain))
-    }
-
-    /// The sums of a domain that [`Parts`] names.
-    #[inline]
-    pub fn domain(&self, domain: u32) -> &CpuSums {
-        &self.domains[domain as usize]
+        self.of_cpu[cpu.index()].contains(&domain).then(|| &self.domains[domain as usize])
     }
 }

@@ -84,13 +84,13 @@ impl CpuState {
     /// `idle_cpu()`: nothing runs, nothing waits, nothing is on its way.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.curr_is_idle && self.nr_running == 0 && !self.ttwu_pending
+        self.curr_is_idle & (self.nr_running == 0) & !self.ttwu_pending
     }
 
     /// `sched_idle_cpu()`: only `SCHED_IDLE` tasks.
     #[inline]
     pub fn runs_only_idle_policy(&self) -> bool {
-        self.nr_running != 0 && self.nr_running == self.idle_h_nr_running
+        (self.nr_running != 0) & (self.nr_running == self.idle_h_nr_running)
     }
 
     /// Free for a waking task.

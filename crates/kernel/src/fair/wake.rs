@@ -360,7 +360,7 @@ impl WakePath<'_> {
                     ControlFlow::Break(found) => return found,
                     ControlFlow::Continue(()) => {}
                 }
-            } else if let Some(cpu) = (near & self.census.idle_cores).next_wrapping(from) {
+            } else if let Some(cpu) = near.next_wrapping_and(&self.census.idle_cores, from) {
                 return Some((cpu, WakeRule::IdleCore));
             } else {
                 idle_cpu = self.free_thread(&near, from);
@@ -370,7 +370,7 @@ impl WakePath<'_> {
         if !has_idle_core {
             return self.first_free(&cpus, from, &mut looks).break_value().flatten();
         }
-        if let Some(cpu) = (cpus & self.census.idle_cores).next_wrapping(from) {
+        if let Some(cpu) = cpus.next_wrapping_and(&self.census.idle_cores, from) {
             return Some((cpu, WakeRule::IdleCore));
         }
         let llc_id = self.domains.llc_id(target);
@@ -387,7 +387,7 @@ impl WakePath<'_> {
         from: CpuId,
         looks: &mut u32,
     ) -> ControlFlow<Option<(CpuId, WakeRule)>> {
-        let free = (*cpus & self.census.free).next_wrapping(from);
+        let free = cpus.next_wrapping_and(&self.census.free, from);
         let needed = match free {
             Some(cpu) => cpus.weight_wrapping(from, cpu),
             None => cpus.weight(),

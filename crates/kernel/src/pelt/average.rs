@@ -133,6 +133,12 @@ impl Avg {
         PELT_MIN_DIVIDER.wrapping_add(self.period_contrib)
     }
 
+    /// Nothing accrues until `now`: it lies within the unit of 1024 ns that was last counted.
+    #[inline]
+    pub fn is_current(&self, now: u64) -> bool {
+        now.wrapping_sub(self.last_update_time) >> 10 == 0
+    }
+
     /// Brings an entity's signals to `now`; `weight` is `se->load.weight`
     /// (`__update_load_avg_se()`). Tells whether the averages changed.
     #[inline]

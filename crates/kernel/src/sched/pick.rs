@@ -56,6 +56,7 @@ impl Scheduler {
             // kernels keep the order in which tasks came.
             let tasks = &mut self.rqs[cpu.index()].tasks;
             if self.config.classic.is_none()
+                && tasks.last() != Some(&next)
                 && let Some(place) = tasks.iter().rposition(|&task| task == next)
             {
                 tasks[place..].rotate_left(1);

@@ -145,24 +145,25 @@ impl Scheduler {
     pub(super) fn publish(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu.index()];
         let state = &mut self.cpus[cpu.index()];
-        let before = CpuSums::of(state);
+        let before = self.sums.kept().then(|| CpuSums::of(state));
+        let counts = rq.fair.counts();
         state.curr_is_idle = rq.curr.is_none() && !rq.stopper_ran;
         state.ttwu_pending = !rq.wake_list.is_empty();
-        state.nr_running = rq.fair.nr_running();
+        state.nr_running = counts.nr_running;
         if self.rt.active {
             let rt = &self.rt.queues[cpu.index()];
             state.nr_running += rt.nr_running();
             state.util_rt = rt.avg.util_avg;
         }
-        state.h_nr_queued = rq.fair.nr_running();
-        state.h_nr_delayed = rq.fair.nr_delayed();
-        state.idle_h_nr_running = rq.fair.nr_idle_policy();
+        state.h_nr_queued = counts.nr_running;
+        state.h_nr_delayed = counts.nr_delayed;
+        state.idle_h_nr_running = counts.nr_idle_policy;
         state.load = rq.avg.load_avg;
         state.util = rq.avg.util_avg;
         state.runnable = rq.avg.runnable_avg;
         state.util_est = rq.util_est;
         state.idle_stamp_ns = rq.idle_stamp_ns;
-        self.note_change(cpu, &before);
+        self.note_change(cpu, before);
         if self.config.classic.is_some() {
             self.publish_classic(cpu);
         }
@@ -171,20 +172,20 @@ impl Scheduler {
     /// Tells others that wake-ups wait on `cpu`.
     pub(super) fn set_ttwu_pending(&mut self, cpu: CpuId) {
         let state = &mut self.cpus[cpu.index()];
-        let before = CpuSums::of(state);
+        let before = self.sums.kept().then(|| CpuSums::of(state));
         state.ttwu_pending = true;
-        self.note_change(cpu, &before);
+        self.note_change(cpu, before);
     }
 
     /// Keeps what is known of many CPUs up to date with one of them.
     #[inline]
-    fn note_change(&mut self, cpu: CpuId, before: &CpuSums) {
+    fn note_change(&mut self, cpu: CpuId, before: Option<CpuSums>) {
         let state = &self.cpus[cpu.index()];
         self.census.update(&self.domains, cpu, state);
-        if self.sums.kept() {
+        if let Some(before) = before {
             let after = CpuSums::of(state);
-            if after != *before {
-                self.sums.change(cpu, before, &after);
+            if after != before {
+                self.sums.change(cpu, &before, &after);
             }
         }
     }
@@ -201,9 +202,12 @@ impl Scheduler {
             let gone = std::mem::take(&mut rq.removed);
             rq.avg.remove(gone.load_avg, gone.util_avg, gone.runnable_avg);
         }
-        let runnable = u64::from(rq.fair.nr_running() - rq.fair.nr_delayed());
-        let running = rq.fair.curr().is_some();
-        rq.avg.update_cfs_rq(now, rq.fair.load_weight(), runnable, running);
+        if rq.avg.is_current(now) {
+            return;
+        }
+        let counts = rq.fair.counts();
+        let runnable = u64::from(counts.nr_running - counts.nr_delayed);
+        rq.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
     }
 
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
@@ -214,17 +218,19 @@ impl Scheduler {
         }
         let rq = &self.rqs[cpu.index()];
         let now = rq.clock.pelt();
+        let task = &mut self.tasks[id.index()];
         let entity = &self.entities[id.index()];
         let weight = entity.load.weight;
-        let activity = EntityActivity {
-            on_rq: entity.on_rq,
-            runnable: u64::from(entity.on_rq && !entity.sched_delayed),
-            running: rq.fair.curr() == Some(id),
-        };
-        let task = &mut self.tasks[id.index()];
         let attached = task.avg.last_update_time != 0;
-        if attached && task.avg.update_entity(now, weight, activity) {
-            task.util_est &= !super::task::UTIL_AVG_UNCHANGED;
+        if attached && !task.avg.is_current(now) {
+            let activity = EntityActivity {
+                on_rq: entity.on_rq,
+                runnable: u64::from(entity.on_rq && !entity.sched_delayed),
+                running: rq.fair.curr() == Some(id),
+            };
+            if task.avg.update_entity(now, weight, activity) {
+                task.util_est &= !super::task::UTIL_AVG_UNCHANGED;
+            }
         }
         self.update_queue_load(cpu);
         if !attached {

@@ -15,9 +15,8 @@ impl Balance<'_> {
         found: Imbalance,
         source_kind: SourceKind,
     ) -> Option<CpuId> {
-        let cpus = group.span & *self.candidates;
-        let crowded = || self.busiest_of(cpus & self.census.crowded, found, source_kind);
-        let queued = || self.busiest_of(cpus & self.census.queued, found, source_kind);
+        let crowded = || self.busiest_of(&group.span, &self.census.crowded, found, source_kind);
+        let queued = || self.busiest_of(&group.span, &self.census.queued, found, source_kind);
         match found.migration {
             Migration::Util => crowded(),
             Migration::Task => crowded().or_else(queued),
@@ -25,14 +24,23 @@ impl Balance<'_> {
         }
     }
 
-    /// The busiest of these run queues, all of which have tasks.
-    fn busiest_of(&self, cpus: CpuSet, found: Imbalance, source_kind: SourceKind) -> Option<CpuId> {
+    /// The busiest run queue of those of a group that have tasks.
+    fn busiest_of(
+        &self,
+        group: &CpuSet,
+        with_tasks: &CpuSet,
+        found: Imbalance,
+        source_kind: SourceKind,
+    ) -> Option<CpuId> {
         let domain = self.domain();
         let dst_capacity = self.state(self.dst_cpu).capacity;
         let mut busiest = None;
         let (mut most, mut most_capacity) = (0_u64, 1_u64);
         let asymmetric = self.asymmetric();
-        for cpu in &cpus {
+        for cpu in group.iter_and(with_tasks) {
+            if !self.candidates.contains(cpu) {
+                continue;
+            }
             let state = self.state(cpu);
             let nr_running = state.h_nr_queued;
             if kind_of_queue(state) > source_kind {
@@ -105,11 +113,14 @@ impl Balance<'_> {
         let domain = self.domain();
         let membership = self.domains.stack(self.dst_cpu)[self.level];
         let Some(group) = self.domains.ring(membership).next() else { return false };
-        let idle = group.balance_mask & *self.candidates & self.census.idle;
+        let first = |idle: &CpuSet| {
+            let mut idle = group.balance_mask.iter_and(idle);
+            idle.find(|&cpu| self.candidates.contains(cpu))
+        };
         let core_matters =
             self.rules.smt_groups && !domain.flags.has(DomainFlags::SHARE_CPUCAPACITY);
-        let preferred = if core_matters { idle.first_and(&self.census.idle_cores) } else { None };
-        preferred.or_else(|| idle.first()).or_else(|| group.balance_mask.first())
+        let preferred = if core_matters { first(&self.census.idle_cores) } else { None };
+        preferred.or_else(|| first(&self.census.idle)).or_else(|| group.balance_mask.first())
             == Some(self.dst_cpu)
     }
 }

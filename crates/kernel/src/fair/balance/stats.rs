@@ -108,20 +108,22 @@ impl<'a> Balance<'a> {
             }
         };
         match (parts, self.sums) {
-            (Some(Parts::Domains(parts)), Some(sums)) => {
-                for &part in parts {
-                    let part = sums.domain(part);
-                    stats.load += part.load;
-                    stats.util += part.util;
-                    stats.runnable += part.runnable;
-                    stats.sum_h_nr_running += part.h_nr_queued;
-                    stats.sum_nr_running += part.nr_running;
-                    stats.idle_cpus += part.idle_cpus;
-                    *overloaded |= part.overloaded_cpus > 0;
-                }
+            (Some(parts), Some(sums)) if sums.suffice() => {
+                let part = sums.of(parts, self.cpus);
+                stats.load = part.load;
+                stats.util = part.util;
+                stats.runnable = part.runnable;
+                stats.sum_h_nr_running = part.h_nr_queued;
+                stats.sum_nr_running = part.nr_running;
+                stats.idle_cpus = part.idle_cpus;
+                *overloaded |= part.overloaded_cpus > 0;
             }
             (Some(Parts::Cpus(cpus)), _) => cpus.iter().for_each(|&cpu| add(cpu)),
             _ => (group.span & *self.candidates).iter().for_each(add),
+        }
+        if !local && stats.sum_h_nr_running == 0 {
+            // Whatever its type, it has nothing to pull.
+            return stats;
         }
         if !local && self.idle.is_idle() {
             stats.asym_packing =

@@ -40,10 +40,14 @@ impl Scheduler {
 
     /// Runs the balancing softirq of `cpu` if it is raised (`sched_balance_softirq()`); interrupts
     /// end with it.
+    #[inline]
     pub fn softirq(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
-        if !std::mem::take(&mut self.rqs[cpu.index()].balance.softirq) {
-            return;
+        if std::mem::take(&mut self.rqs[cpu.index()].balance.softirq) {
+            self.run_softirq(cpu, hardware);
         }
+    }
+
+    fn run_softirq(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         hardware.charge(cpu, Path::Softirq);
         self.rqs[cpu.index()].balance.counts.softirqs += 1;
         let was_idle = self.rqs[cpu.index()].balance.idle_balance;

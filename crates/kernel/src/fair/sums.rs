@@ -42,25 +42,28 @@ impl CpuSums {
     /// Adds a part.
     #[inline]
     pub fn add(&mut self, part: &CpuSums) {
-        self.load += part.load;
-        self.util += part.util;
-        self.runnable += part.runnable;
-        self.h_nr_queued += part.h_nr_queued;
-        self.nr_running += part.nr_running;
-        self.idle_cpus += part.idle_cpus;
-        self.overloaded_cpus += part.overloaded_cpus;
+        self.load = self.load.wrapping_add(part.load);
+        self.util = self.util.wrapping_add(part.util);
+        self.runnable = self.runnable.wrapping_add(part.runnable);
+        self.h_nr_queued = self.h_nr_queued.wrapping_add(part.h_nr_queued);
+        self.nr_running = self.nr_running.wrapping_add(part.nr_running);
+        self.idle_cpus = self.idle_cpus.wrapping_add(part.idle_cpus);
+        self.overloaded_cpus = self.overloaded_cpus.wrapping_add(part.overloaded_cpus);
     }
 
-    /// Takes a part out that was added.
+    /// What has to be added to sums that `before` is a part of, to make `self` a part of them in its
+    /// place. Parts may shrink, so this wraps, and so does adding it.
     #[inline]
-    pub fn subtract(&mut self, part: &CpuSums) {
-        self.load -= part.load;
-        self.util -= part.util;
-        self.runnable -= part.runnable;
-        self.h_nr_queued -= part.h_nr_queued;
-        self.nr_running -= part.nr_running;
-        self.idle_cpus -= part.idle_cpus;
-        self.overloaded_cpus -= part.overloaded_cpus;
+    fn instead_of(&self, before: &CpuSums) -> CpuSums {
+        CpuSums {
+            load: self.load.wrapping_sub(before.load),
+            util: self.util.wrapping_sub(before.util),
+            runnable: self.runnable.wrapping_sub(before.runnable),
+            h_nr_queued: self.h_nr_queued.wrapping_sub(before.h_nr_queued),
+            nr_running: self.nr_running.wrapping_sub(before.nr_running),
+            idle_cpus: self.idle_cpus.wrapping_sub(before.idle_cpus),
+            overloaded_cpus: self.overloaded_cpus.wrapping_sub(before.overloaded_cpus),
+        }
     }
 }
 
@@ -175,10 +178,10 @@ impl Sums {
     /// A CPU changed.
     #[inline]
     pub fn change(&mut self, cpu: CpuId, before: &CpuSums, after: &CpuSums) {
+        let change = after.instead_of(before);
         for domain in self.of_cpu[cpu.index()] {
             let Some(sums) = self.domains.get_mut(domain as usize) else { break };
-            sums.add(after);
-            sums.subtract(before);
+            sums.add(&change);
         }
     }
 

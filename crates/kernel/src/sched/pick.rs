@@ -59,7 +59,8 @@ impl Scheduler {
                 && tasks.last() != Some(&next)
                 && let Some(place) = tasks.iter().rposition(|&task| task == next)
             {
-                tasks[place..].rotate_left(1);
+                tasks.remove(place);
+                tasks.push(next);
             }
             self.update_misfit(cpu, Some(next));
         }

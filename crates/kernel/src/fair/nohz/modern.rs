@@ -118,7 +118,7 @@ impl Kick<'_> {
 
     /// The idle CPU that `cpu` would kick (`find_new_ilb()`).
     pub fn target(&self, cpu: CpuId, nohz: &Nohz) -> Option<CpuId> {
-        let able = nohz.idle_cpus & *self.housekeeping;
-        able.iter().find(|&idle| idle != cpu && self.cpus[idle.index()].is_idle())
+        let mut able = nohz.idle_cpus.iter_and(self.housekeeping);
+        able.find(|&idle| idle != cpu && self.cpus[idle.index()].is_idle())
     }
 }

@@ -291,9 +291,9 @@ impl Scheduler {
         let (shortest, longest) = self.intervals(cpu, level);
         let state = &mut self.rqs[cpu.index()].balance.levels[level];
         if !asked {
-            state.interval_ms = shortest;
+            state.set_interval(shortest);
         } else if state.interval_ms < longest {
-            state.interval_ms *= 2;
+            state.set_interval(2 * state.interval_ms);
         }
         if moved { Moved::Tasks } else { attempt.nothing() }
     }
@@ -308,7 +308,7 @@ impl Scheduler {
         }
         let pinned = attempt.all_pinned && state.interval_ms < PINNED_INTERVAL_MAX_MS;
         if pinned || state.interval_ms < longest {
-            state.interval_ms *= 2;
+            state.set_interval(2 * state.interval_ms);
         }
         attempt.nothing()
     }

@@ -28,6 +28,10 @@ pub(super) struct LevelState {
     last_balance: u64,
     /// How long it waits between balancing while idle, ms.
     interval_ms: u64,
+    /// The same in jiffies, while idle and while busy, so that it is computed only when it changes.
+    interval: [u64; 2],
+    /// What that takes.
+    rules: IntervalRules,
     /// Attempts in a row that moved nothing.
     nr_balance_failed: u32,
     /// The longest that balancing before idling took lately, ns.
@@ -42,11 +46,22 @@ pub(super) struct LevelState {
     capacity_update: u64,
 }
 
+/// How an interval in ms becomes jiffies.
+#[derive(Clone, Copy, Debug)]
+struct IntervalRules {
+    hz: u32,
+    busy_factor: u32,
+    /// The longest interval, jiffies.
+    most: u64,
+}
+
 impl LevelState {
-    fn new(domain: &Domain) -> LevelState {
-        LevelState {
+    fn new(domain: &Domain, hz: u32, most: u64) -> LevelState {
+        let mut state = LevelState {
             last_balance: 0,
-            interval_ms: u64::from(domain.balance_interval_ms),
+            interval_ms: 0,
+            interval: [0; 2],
+            rules: IntervalRules { hz, busy_factor: domain.busy_factor, most },
             nr_balance_failed: 0,
             max_newidle_lb_cost_ns: 0,
             last_decay_max_lb_cost: 0,
@@ -55,7 +70,19 @@ impl LevelState {
             newidle_success: 256,
             newidle_ratio: 512,
             capacity_update: 0,
-        }
+        };
+        state.set_interval(u64::from(domain.balance_interval_ms));
+        state
+    }
+
+    /// Changes how long the CPU waits between balancing here (`get_sd_balance_interval()`).
+    fn set_interval(&mut self, ms: u64) {
+        let IntervalRules { hz, busy_factor, most } = self.rules;
+        self.interval_ms = ms;
+        let idle = jiffies_of_ms(ms, hz);
+        // One jiffy off, so that a busy CPU's periods at different levels do not fall together.
+        let busy = jiffies_of_ms(ms * u64::from(busy_factor), hz).saturating_sub(1);
+        self.interval = [idle.clamp(1, most), busy.clamp(1, most)];
     }
 }
 
@@ -102,7 +129,8 @@ impl Scheduler {
         for index in 0..self.rqs.len() {
             let cpu = CpuId(index as u32);
             let stack = self.domains.stack(cpu).iter();
-            let levels = stack.map(|&m| LevelState::new(self.domains.get(m)));
+            let (hz, most) = (self.config.hz, self.interval_max);
+            let levels = stack.map(|&m| LevelState::new(self.domains.get(m), hz, most));
             self.rqs[index].balance.levels = levels.collect();
             if self.config.classic.is_some() {
                 // Whatever the shortest interval is, the first one is that of the lowest domain.
@@ -140,17 +168,10 @@ impl Scheduler {
         jiffies_of_ms(ms, self.config.hz)
     }
 
-    /// How long `cpu` waits between balancing in a domain, jiffies
-    /// (`get_sd_balance_interval()`).
+    /// How long `cpu` waits between balancing in a domain, jiffies.
+    #[inline]
     fn interval(&self, cpu: CpuId, level: usize, busy: bool) -> u64 {
-        let domain = self.domains.get(self.domains.stack(cpu)[level]);
-        let mut ms = self.rqs[cpu.index()].balance.levels[level].interval_ms;
-        if busy {
-            ms *= u64::from(domain.busy_factor);
-        }
-        // One jiffy off, so that a busy CPU's periods at different levels do not fall together.
-        let jiffies = self.jiffies_of_ms(ms).saturating_sub(u64::from(busy));
-        jiffies.clamp(1, self.interval_max())
+        self.rqs[cpu.index()].balance.levels[level].interval[usize::from(busy)]
     }
 
     /// Brings the averages of a CPU that may sleep to the present

@@ -8,6 +8,7 @@ use crate::fair::balance::{Balance, BalanceMode, CpuIdle, DetachLimit, Migration
 use crate::fair::capacity::{is_reduced, update_group_capacity};
 use crate::fair::entity::FairPolicy;
 use crate::fair::nohz::after;
+use crate::fair::sums::Sums;
 use crate::fair::topology::{DomainFlags, Membership};
 use crate::fair::view::Fit;
 use crate::hardware::{Hardware, Path};
@@ -156,6 +157,12 @@ impl Scheduler {
         self.domains.ring(membership).next().map_or(span, |group| &group.balance_mask)
     }
 
+    /// The sums of groups, unless real-time tasks take capacity from single CPUs, which sums do not
+    /// tell.
+    fn known_sums(&self) -> Option<&Sums> {
+        if self.rt.active { None } else { Some(&self.sums) }
+    }
+
     fn view_of<'a>(&'a self, attempt: &'a Attempt) -> Balance<'a> {
         Balance {
             domains: &self.domains,
@@ -166,8 +173,7 @@ impl Scheduler {
             idle: attempt.idle,
             candidates: self.candidates(attempt),
             rules: self.config.balance,
-            // Real-time tasks take capacity from single CPUs, which sums do not tell.
-            sums: Some(&self.sums).filter(|_| !self.rt.active),
+            sums: self.known_sums(),
         }
     }
 
@@ -176,9 +182,11 @@ impl Scheduler {
         let (cpu, level) = (attempt.this_cpu, attempt.level);
         let due = self.rqs[cpu.index()].balance.levels[level].capacity_update;
         if attempt.idle != CpuIdle::NewlyIdle || !after(due, jiffies) {
-            update_group_capacity(&mut self.domains, &mut self.cpus, cpu, level);
-            let interval_ms = self.rqs[cpu.index()].balance.levels[level].interval_ms;
-            let interval = self.jiffies_of_ms(interval_ms).clamp(1, self.interval_max());
+            // Where CPUs do not differ and only fair tasks run, capacities stay what they are.
+            if !self.known_sums().is_some_and(Sums::suffice) {
+                update_group_capacity(&mut self.domains, &mut self.cpus, cpu, level);
+            }
+            let interval = self.interval(cpu, level, false);
             self.rqs[cpu.index()].balance.levels[level].capacity_update = jiffies + interval;
         }
         let balance = self.view_of(attempt);
@@ -255,7 +263,9 @@ impl Scheduler {
             let id = self.rqs[src].tasks[0];
             if !self.can_migrate(id, attempt) || !self.fits_imbalance(id, attempt) {
                 // It goes to the other end of the list.
-                self.rqs[src].tasks.rotate_left(1);
+                let tasks = &mut self.rqs[src].tasks;
+                tasks.remove(0);
+                tasks.push(id);
                 continue;
             }
             self.detach(id, attempt.dst_cpu, executing_cpu, hardware);
@@ -405,12 +415,12 @@ impl Scheduler {
         match end {
             End::Moved(moved) => {
                 state.nr_balance_failed = 0;
-                state.interval_ms = shortest_ms;
+                state.set_interval(shortest_ms);
                 return moved;
             }
             End::Failed => {
                 if resets {
-                    state.interval_ms = shortest_ms;
+                    state.set_interval(shortest_ms);
                 }
                 return 0;
             }
@@ -423,7 +433,7 @@ impl Scheduler {
             let state = &mut self.rqs[cpu.index()].balance.levels[level];
             let pinned = attempt.all_pinned && state.interval_ms < PINNED_INTERVAL_MAX_MS;
             if pinned || state.interval_ms < longest_ms {
-                state.interval_ms *= 2;
+                state.set_interval(2 * state.interval_ms);
             }
         }
         0

@@ -192,10 +192,49 @@ def test_files_are_refused_by_line(tmp_path: Path) -> None:
     assert "not text" in refusal(binary)
 
 
-def test_a_task_that_is_allowed_nowhere_is_named(tmp_path: Path) -> None:
+def test_what_could_never_run_is_refused_by_line(tmp_path: Path) -> None:
+    machine = tmp_path / "m.toml"
+    lines = (schedlab.Machine.preset_toml("qemu4") or "").splitlines()
+    place = lines.index("cores_per_llc = 4")
+    lines[place] = "cores_per_llc = 0"
+    machine.write_text("\n".join(lines))
+    assert f"{machine}:{place}: the counts multiply to no CPU" in refusal(
+        "periodic", "--machine", machine
+    )
+    model = tmp_path / "w.toml"
+    model.write_text("model = 'periodic'\n[options]\n\ntasks = 1000000\n")
+    assert f"{model}:4: tasks = 1000000 is not in 1 to 100000; change it" in refusal(model)
     workload = tmp_path / "w.json"
-    workload.write_text('{"tasks": {"far": {"cpus": [500], "run": 10}}}')
-    assert "no CPU of this machine" in refusal(workload)
+    workload.write_text('{\n"tasks": {"crowd": {"instance": 1000000, "run": 10}}}')
+    assert f"{workload}:2: 1000000 threads are created; at most 100000" in refusal(workload)
+    workload.write_text('{"tasks": {"far": {\n"cpus": [500], "run": 10}}}')
+    assert f"{workload}:2: program far is allowed on no CPU of this machine" in refusal(workload)
+    # Who comes to a barrier how often shows only in the run.
+    workload.write_text(
+        '{"tasks": {"twice": {"loop": 2, "barrier": "gate", "run": 1},\n'
+        '"once": {"loop": 1, "barrier": "gate", "run": 1}}}'
+    )
+    complaint = refusal(workload)
+    assert "twice (task 1) waits for barrier 0" in complaint
+    assert "Mend the workload" in complaint
+
+
+def test_kept_decisions_have_a_limit_and_later_ones_are_counted() -> None:
+    run_long = schedlab.simulate("perf-sched-pipe", duration_s=1.0, keep_decisions=True)
+    assert run_long.decisions is not None
+    assert run_long.decisions.height == 100_000
+    assert run_long.decisions_left_out > 0
+    shown = run("perf-sched-pipe", "--duration", "1", "--explain", "--limit", "1").stdout
+    assert f"{run_long.decisions_left_out} later decisions were not kept." in shown
+
+
+def test_a_workload_that_ends_by_itself_has_the_time_to() -> None:
+    found = run_json("sysbench-cpu")
+    assert found["ending"] == "finished"
+    assert found["end_ns"] > 10_000_000_000
+    values = {figure["name"]: figure["value"] for figure in found["figures"]}
+    assert values["total time"] == pytest.approx(10.0, abs=0.1)
+    assert run_json("periodic")["end_ns"] == 10_000_000_000
 
 
 def test_a_run_without_progress_says_who_waits_for_what(tmp_path: Path) -> None:

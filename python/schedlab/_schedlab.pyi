@@ -206,7 +206,7 @@ def simulate(
     text: str,
     path: PathLike[str],
     *,
-    duration_ns: int,
+    duration_ns: int | None,
     seed: int,
     start_ns: int,
     shuffle_ties: bool,

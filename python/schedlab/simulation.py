@@ -195,7 +195,7 @@ def simulate(
     *,
     machine: str | Path | Machine = "generic",
     kernel: str | Path | Kernel = "v6.12",
-    duration_s: float = 10.0,
+    duration_s: float | None = None,
     seed: int = 0,
     start_ns: int = 0,
     shuffle_ties: bool = False,
@@ -204,6 +204,9 @@ def simulate(
     progress: Callable[[int, int], None] | None = None,
 ) -> Simulation:
     """Run a workload on a machine under a kernel until it ends or the time is up.
+
+    Without a duration, a workload that ends by itself has 60 s to do so, and any other one runs for
+    10 s.
 
     ``start_ns`` delays the workload's start against the machine's ticks, which is what differs
     from run to run on a real machine. ``keep_events`` keeps the run as a trace, and
@@ -225,7 +228,7 @@ def simulate(
         kernel.native,
         workload.text,
         Path(workload.path),
-        duration_ns=duration_to_ns(duration_s),
+        duration_ns=None if duration_s is None else duration_to_ns(duration_s),
         seed=seed,
         start_ns=start_ns,
         shuffle_ties=shuffle_ties,

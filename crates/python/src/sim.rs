@@ -11,7 +11,9 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use schedlab_kernel::fair::build::build_domains;
-use schedlab_sim::{Ending, Engine, FIRST_PID, Observer, Outcome, Settings, check};
+use schedlab_sim::{
+    Ending, Engine, FIRST_PID, Observer, Outcome, Settings, check, default_duration_ns,
+};
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::program::{Better, Workload};
 use schedlab_workload::{WorkloadError as Error, preset_names, preset_text, rt_app};
@@ -104,7 +106,7 @@ fn simulate<'py>(
     kernel: &Kernel,
     text: &str,
     path: PathBuf,
-    duration_ns: u64,
+    duration_ns: Option<u64>,
     seed: u64,
     start_ns: u64,
     shuffle_ties: bool,
@@ -117,6 +119,7 @@ fn simulate<'py>(
     for spawn in &mut workload.spawns {
         spawn.start_ns = spawn.start_ns.saturating_add(start_ns);
     }
+    let duration_ns = duration_ns.unwrap_or_else(|| default_duration_ns(&workload));
     let mut settings = Settings::new(kernel, machine, duration_ns, seed);
     (settings.shuffle_ties, settings.explain) = (shuffle_ties, keep_decisions);
     check(machine, &workload, &settings)

@@ -38,5 +38,5 @@ pub use outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
 pub use platform::FIRST_PID;
 pub use random::Pcg;
 pub use record::RecordedTrace;
-pub use simulate::{DURATION_MAX_NS, SimError, check, simulate};
+pub use simulate::{DURATION_MAX_NS, SimError, check, default_duration_ns, simulate};
 pub use watch::{run_watched, verify_outcome};

@@ -11,6 +11,12 @@ use schedlab_workload::program::Workload;
 /// The longest run, ns: virtual time is also kept in picoseconds, in 64 bits.
 pub const DURATION_MAX_NS: u64 = 100 * 24 * 3600 * 1_000_000_000;
 
+/// How long a run lasts at most for which no time was given, ns: a workload that ends by itself has
+/// the time to, one that does not stops early.
+pub fn default_duration_ns(workload: &Workload) -> u64 {
+    if workload.ends() { 60_000_000_000 } else { 10_000_000_000 }
+}
+
 /// Why a run is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {

@@ -201,7 +201,21 @@ struct TomlFile<'a> {
 impl TomlFile<'_> {
     fn model<O: Model + Default + DeserializeOwned>(&self) -> Result<Workload, WorkloadError> {
         let contents: Contents<O> = parse(self.text, self.path)?;
-        contents.options.workload(self.name, self.cpus)
+        contents.options.workload(self.name, self.cpus).map_err(|error| self.locate(error))
+    }
+
+    /// An error about an option names the line where it stands, or the model's if it has its
+    /// default.
+    fn locate(&self, error: WorkloadError) -> WorkloadError {
+        let WorkloadError::Whole { what, .. } = error else { return error };
+        let stands = |key: &str| {
+            self.text.lines().position(|line| {
+                line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+            })
+        };
+        let option = what.split(' ').next().unwrap_or_default();
+        let line = stands(option).or_else(|| stands("model")).unwrap_or(0);
+        WorkloadError::line(self.path, line + 1, what)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod block;
 pub mod build;
+mod ends;
 mod error;
 mod file;
 pub mod models;

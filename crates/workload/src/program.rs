@@ -3,6 +3,7 @@
 //! machine at its highest frequency with its core to itself.
 
 use schedlab_machine::CpuSet;
+use std::path::PathBuf;
 
 /// A quantity that may differ from use to use, drawn from the task's own generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -428,6 +429,8 @@ pub struct Attributes {
     pub slice_ns: Option<u64>,
     /// CPUs that it may use; `None`: all.
     pub affinity: Option<CpuSet>,
+    /// Where a file names them: its path and the line, from 1.
+    pub affinity_from: Option<(PathBuf, usize)>,
     /// Sets to which it changes later ([`Op::SetAffinity`]).
     pub other_affinities: Vec<CpuSet>,
 }

@@ -185,7 +185,10 @@ impl Workload {
                     program.comm,
                     cpus.weight()
                 );
-                return Err(WorkloadError::whole(&self.name, what));
+                return Err(match &program.attributes.affinity_from {
+                    Some((path, line)) => WorkloadError::line(path, *line, what),
+                    None => WorkloadError::whole(&self.name, what),
+                });
             }
         }
         for spawn in &self.spawns {

@@ -71,21 +71,27 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("model = 'hackbnch'", "w.toml:1: unknown model hackbnch; there are sysbench,"),
         ("model = 'ebizzy'\nmodle = 1", "w.toml:2: unknown field `modle`"),
         ("model = 'ebizzy'\n[options]\n\nthreads = 'x'", "w.toml:4: invalid type"),
-        ("model = 'ebizzy'\n[options]\nthreads = 0", "w: threads = 0 is not in 1 to"),
-        ("model = 'periodic'\n[options]\ntasks = 1000000", "w: tasks = 1000000 is not in 1 to"),
+        ("model = 'ebizzy'\n[options]\nthreads = 0", "w.toml:3: threads = 0 is not in 1 to"),
+        (
+            "model = 'periodic'\n[options]\ntasks = 1000000",
+            "w.toml:3: tasks = 1000000 is not in 1 to",
+        ),
         (
             "model = 'periodic'\n[options]\npolicy = 'fifo'\npriority = 100",
-            "w: priority = 100 is not in 1 to 99",
+            "w.toml:4: priority = 100 is not in 1 to 99",
         ),
         ("model = 'periodic'\n[options]\npolicy = 'fofi'", "w.toml:3: unknown variant `fofi`"),
-        ("model = 'periodic'\n[options]\nnice = 30", "w: program periodic: nice 30 is not in"),
+        (
+            "model = 'periodic'\n[options]\nnice = 30",
+            "w.toml:1: program periodic: nice 30 is not in",
+        ),
         (
             "model = 'sysbench'\n[options]\ntest = 'memory'\nmemory_access_mode = 'rnd'\n\
              memory_block_size = 2048",
-            "w: block 1: sysbench's special distribution is modelled for blocks of 1024 bytes only",
+            "w.toml:1: block 1: sysbench's special distribution is modelled for blocks of 1024 bytes only",
         ),
         ("model = 'sysbench'\n[options]\ntest = 'fileio'", "w.toml:3: unknown variant `fileio`"),
-        ("model = 'hackbench'\n[options]\nfds = 0", "w: fds = 0 is not in 1 to 1000"),
+        ("model = 'hackbench'\n[options]\nfds = 0", "w.toml:3: fds = 0 is not in 1 to 1000"),
         ("model = ", "w.toml:1: "),
     ];
     for (text, message) in cases {

@@ -50,10 +50,9 @@ FORMATS: dict[str, Literal["perfetto", "parquet", "csv"]] = {
     "--duration",
     "duration_s",
     type=float,
-    default=10.0,
-    show_default=True,
     metavar="SECONDS",
-    help="Stop at this virtual time, unless the workload ends before.",
+    help="Stop at this virtual time, unless the workload ends before.  [default: 60 for workloads "
+    "that end by themselves, else 10]",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="Draw from it."
@@ -96,7 +95,7 @@ def command(
     workload: str,
     machine: str,
     kernel: str,
-    duration_s: float,
+    duration_s: float | None,
     seed: int,
     shuffle_ties: bool,
     trace_file: Path | None,

@@ -92,7 +92,9 @@ pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let threads = threads.collect::<Result<Vec<_>, _>>()?;
     let count: u64 = threads.iter().map(|thread| u64::from(thread.instances)).sum();
     if count > TASKS_MAX {
-        let what = format!("{count} threads are created; at most {TASKS_MAX} are simulated");
+        let what = format!(
+            "{count} threads are created; at most {TASKS_MAX} are simulated: lower instance"
+        );
         return Err(reader.error(tasks.line, what));
     }
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());

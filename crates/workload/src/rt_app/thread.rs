@@ -192,7 +192,9 @@ impl Reader<'_> {
                     "loop" => phase.loops = self.integer(member, (-1, i64::MAX))?,
                     _ => self.member(member, thread, scheduling, &mut phase)?,
                 }
-                if members.len() > 1 && (&thread.attributes, *scheduling) != (&common.0, common.1) {
+                let from = common.0.affinity_from.clone();
+                let now = Attributes { affinity_from: from, ..thread.attributes.clone() };
+                if members.len() > 1 && (&now, *scheduling) != (&common.0, common.1) {
                     let what = format!(
                         "{} changes between phases, which is not modelled; set it for the thread",
                         member.key
@@ -248,7 +250,10 @@ impl Reader<'_> {
                     scheduling.priority = Some((priority, member.line));
                 }
             }
-            "cpus" => phase.cpus = Some(self.cpus(member)?),
+            "cpus" => {
+                phase.cpus = Some(self.cpus(member)?);
+                attributes.affinity_from = Some((self.path.to_owned(), member.line));
+            }
             // For a fair task, the runtime is the slice that it asks for (sched_setattr()).
             "dl-runtime" => {
                 let slice_us = self.integer(member, (100, 100_000))?;

@@ -77,6 +77,20 @@ def test_interrupts_are_told_by_cpu_and_kind() -> None:
     assert found["cpus"][0]["broadcasts"] >= total("ipis_timer")
 
 
+def test_an_idle_thread_of_a_netbook_ticks_under_2_6_32_alone(tmp_path: Path) -> None:
+    program = tmp_path / "one.json"
+    program.write_text(json.dumps({"tasks": {"one": {"loop": 1, "run": 1_000_000}}}))
+
+    def idle_ticks(kernel: str) -> int:
+        found = run_json(program, "--machine", "atom-netbook-ht", "--kernel", kernel)
+        return int(sum(cpu["idle_ticks"] for cpu in found["cpus"]))
+
+    # The task runs for a second of its own time at 1000 Hz; the netbook's other thread takes half of
+    # some of it.
+    assert 950 < idle_ticks("v2.6.32") < 1200
+    assert idle_ticks("v2.6.36") == 0
+
+
 def test_time_adds_up_on_every_cpu() -> None:
     found = run_json("hackbench", "--duration", "0.05")
     assert found["ending"] == "time up"

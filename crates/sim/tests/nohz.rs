@@ -267,3 +267,41 @@ fn classic_balancing_uses_an_idle_core() {
         assert_ne!(core_of(busy[0]), core_of(busy[1]), "{name}");
     }
 }
+
+/// A thread that wakes for a moment takes its part of the core for that moment, and no more.
+#[test]
+fn a_ticking_sibling_slows_a_thread_down_and_never_speeds_it_up() {
+    let machine = netbook();
+    let amount_ms = 2_000;
+    let elapsed_ms = |name: &str, idle_tick_ns: u64| {
+        let text = Machine::preset_text("atom-netbook-ht").expect("a preset");
+        let text = format!("{text}\n[kernel_paths]\nidle_tick_ns = {idle_tick_ns}\n");
+        let machine = Machine::parse(&text, Path::new("ticks")).unwrap_or_else(|e| panic!("{e}"));
+        let kernel = Kernel::preset(name).expect("a preset");
+        let mut build = Builder::new("one");
+        let program = build.program("one", |code| {
+            code.run(amount_ms * MS);
+        });
+        build.attributes(program).affinity = Some(CpuSet::of(CpuId(0)));
+        build.spawn(program, 0, 0);
+        let workload = build.finish().unwrap_or_else(|error| panic!("{error}"));
+        let settings = Settings::new(&kernel, &machine, 10_000 * MS, 1);
+        let domains = build_domains(&machine, kernel.domains);
+        let engine = Engine::new(&machine, domains, &workload, &settings, Vec::new());
+        let outcome = run_watched(&machine, engine, 10_000 * MS, 1);
+        let outcome = outcome.unwrap_or_else(|what| panic!("{what}"));
+        (outcome.end_ns as f64 / MS as f64, outcome.cpus[1].busy_ns as f64 / MS as f64)
+    };
+    let (alone, _) = elapsed_ms("v2.6.36", 0);
+    // Ticks of the busy CPU take 1.5 us of each ms.
+    assert!((alone / f64::from(amount_ms as u32) - 1.0).abs() < 0.003, "{alone}");
+    let share = 1.0 - f64::from(machine.smt().throughput_permille(2)) / 2000.0;
+    for idle_tick_ns in [0, 100_000, 400_000] {
+        let (elapsed, sibling) = elapsed_ms("v2.6.32", idle_tick_ns);
+        // While the sibling is awake, 0.305 of the speed is lost; the interrupts that the busy CPU
+        // passes on take it another 0.65 us a tick.
+        let expected = alone + share * sibling + elapsed * 0.00065;
+        let wrong = (elapsed - expected).abs() / (elapsed - alone);
+        assert!(wrong < 0.02, "{idle_tick_ns} ns: {elapsed} ms, expected {expected} ms");
+    }
+}

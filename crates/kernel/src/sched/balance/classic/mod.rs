@@ -1,14 +1,14 @@
 //! Classic load balancing at work: when it runs, whose tasks it moves, and what it remembers
-//! (`rebalance_domains()`, `load_balance()`, `load_balance_newidle()`, `idle_balance()`,
-//! `move_tasks()`). The decisions are in [`crate::fair::classic`].
+//! (`rebalance_domains()`, `load_balance()`). The decisions are in [`crate::fair::classic`].
 //!
 //! Sources: `kernel/sched.c` of 2.6.32, `kernel/sched_fair.c` of 2.6.36.
 
+mod newidle;
+mod tasks;
+
 use super::super::Scheduler;
-use super::super::run_queue::MIGRATION_COST_NS;
 use super::periodic::NOTHING_DUE_S;
-use super::pull::{NR_MIGRATE_MAX, PINNED_INTERVAL_MAX_MS};
-use crate::fair::TaskId;
+use super::pull::PINNED_INTERVAL_MAX_MS;
 use crate::fair::balance::{BalanceMode, CpuIdle};
 use crate::fair::classic::busiest::Busiest;
 use crate::fair::classic::stats::Search;
@@ -129,47 +129,6 @@ impl Scheduler {
         }
         if next_balance < far {
             self.rqs[cpu.index()].balance.next_balance = next_balance;
-        }
-    }
-
-    /// Looks for a task before `cpu` idles, if it usually idles for long enough
-    /// (`idle_balance()`).
-    pub(super) fn idle_balance_classic(
-        &mut self,
-        rules: ClassicRules,
-        cpu: CpuId,
-        hardware: &mut impl Hardware,
-    ) {
-        let rq = &mut self.rqs[cpu.index()];
-        rq.idle_stamp_ns = rq.clock.clock;
-        if rq.avg_idle_ns < MIGRATION_COST_NS {
-            return;
-        }
-        let mut next_balance = hardware.jiffies() + u64::from(self.config.hz);
-        let mut pulled = false;
-        for level in 0..self.domains.stack(cpu).len() {
-            let domain = self.domains.get(self.domains.stack(cpu)[level]);
-            if domain.flags.has(DomainFlags::BALANCE_NEWIDLE) {
-                let mut goes_on = true;
-                let idle = CpuIdle::NewlyIdle;
-                let moved = if rules.newidle_counts {
-                    self.load_balance(rules, cpu, level, idle, cpu, &mut goes_on, hardware)
-                } else {
-                    self.load_balance_newidle(rules, cpu, level, hardware)
-                };
-                pulled = moved != Moved::Nothing;
-            }
-            let state = &self.rqs[cpu.index()].balance.levels[level];
-            let due = state.last_balance + self.jiffies_of_ms(state.interval_ms);
-            next_balance = next_balance.min(due);
-            if pulled {
-                self.rqs[cpu.index()].idle_stamp_ns = 0;
-                break;
-            }
-        }
-        let balance = &mut self.rqs[cpu.index()].balance;
-        if pulled || after(hardware.jiffies(), balance.next_balance) {
-            balance.next_balance = next_balance;
         }
     }
 
@@ -318,53 +277,6 @@ impl Scheduler {
         (u64::from(domain.balance_interval_ms), u64::from(domain.interval_max_ms))
     }
 
-    /// Before 2.6.34, a CPU that was about to idle kept no intervals (`load_balance_newidle()`).
-    fn load_balance_newidle(
-        &mut self,
-        rules: ClassicRules,
-        cpu: CpuId,
-        level: usize,
-        hardware: &mut impl Hardware,
-    ) -> Moved {
-        if rules.mode == BalanceMode::None {
-            return Moved::Nothing;
-        }
-        let mut attempt = self.attempt(rules, cpu, level, CpuIdle::NewlyIdle);
-        let mut candidates = CpuSet::first_n(self.rqs.len());
-        let (src_cpu, moved) = loop {
-            let mut goes_on = true;
-            let found = self.find_busiest(&mut attempt, &candidates, &mut goes_on, hardware);
-            let Some((src_cpu, amount)) = found else {
-                if attempt.nothing() == Moved::Nothing {
-                    self.rqs[cpu.index()].balance.levels[level].nr_balance_failed = 0;
-                }
-                return attempt.nothing();
-            };
-            if self.nr_running(src_cpu) <= 1 {
-                break (src_cpu, false);
-            }
-            let moved = self.move_load(&mut attempt, src_cpu, amount, hardware);
-            candidates.remove(src_cpu);
-            if !attempt.all_pinned || candidates.is_empty() {
-                break (src_cpu, moved);
-            }
-        };
-        let state = &mut self.rqs[cpu.index()].balance.levels[level];
-        if moved {
-            state.nr_balance_failed = 0;
-            return Moved::Tasks;
-        }
-        if attempt.nothing() == Moved::SiblingBusy || rules.mc_power_savings < 2 {
-            return Moved::SiblingBusy;
-        }
-        state.nr_balance_failed += 1;
-        if state.nr_balance_failed > 2 && self.may_push(src_cpu, cpu) {
-            self.ask_stopper(src_cpu, cpu, cpu, hardware);
-            return Moved::Nothing;
-        }
-        Moved::SiblingBusy
-    }
-
     /// True if the task to move is the one that runs (`need_active_balance()`).
     fn needs_active_classic(&self, attempt: &Attempt) -> bool {
         if attempt.idle == CpuIdle::NewlyIdle
@@ -398,118 +310,5 @@ impl Scheduler {
         *push_cpu = Some(dst_cpu);
         hardware.send_reschedule(executing_cpu, src_cpu);
         true
-    }
-
-    /// Pulls tasks until `amount` of load has moved (`move_tasks()`). From 2.6.34 on, the queue is
-    /// gone through again as long as that moves any.
-    fn move_load(
-        &mut self,
-        attempt: &mut Attempt,
-        src_cpu: CpuId,
-        amount: u64,
-        hardware: &mut impl Hardware,
-    ) -> bool {
-        let mut total = 0;
-        loop {
-            let moved = self.move_some(attempt, src_cpu, amount - total, hardware);
-            total += moved;
-            let content =
-                attempt.idle == CpuIdle::NewlyIdle && self.nr_running(attempt.this_cpu) > 0;
-            if moved == 0 || total >= amount || content || !attempt.rules.newidle_counts {
-                return total > 0;
-            }
-        }
-    }
-
-    /// One pass over the queue, the task that came last first (`balance_tasks()`). Returns the load
-    /// that moved. A queue whose tasks are all too heavy counts as one whose tasks may not move.
-    fn move_some(
-        &mut self,
-        attempt: &mut Attempt,
-        src_cpu: CpuId,
-        amount: u64,
-        hardware: &mut impl Hardware,
-    ) -> u64 {
-        attempt.all_pinned = false;
-        if amount == 0 {
-            return 0;
-        }
-        self.update_clock(src_cpu, hardware);
-        self.update_clock(attempt.this_cpu, hardware);
-        let mut all_pinned = true;
-        let mut left = amount as i64;
-        let mut loops = 0;
-        let mut place = self.rqs[src_cpu.index()].tasks.len();
-        while place > 0 && loops <= NR_MIGRATE_MAX {
-            place -= 1;
-            loops += 1;
-            let id = self.rqs[src_cpu.index()].tasks[place];
-            let weight = self.entities[id.index()].load.unscaled();
-            if weight >> 1 > left as u64
-                || !self.can_migrate_classic(id, attempt, src_cpu, &mut all_pinned)
-            {
-                continue;
-            }
-            self.detach(id, attempt.this_cpu, attempt.executing_cpu, hardware);
-            self.attach(id, attempt.this_cpu, attempt.executing_cpu, hardware);
-            left -= weight as i64;
-            // A preemptible kernel that wants to idle is content with one.
-            if attempt.idle == CpuIdle::NewlyIdle || left <= 0 {
-                break;
-            }
-        }
-        attempt.all_pinned = all_pinned;
-        (amount as i64 - left) as u64
-    }
-
-    /// `can_migrate_task()`.
-    fn can_migrate_classic(
-        &self,
-        id: TaskId,
-        attempt: &Attempt,
-        src_cpu: CpuId,
-        all_pinned: &mut bool,
-    ) -> bool {
-        if !self.allowed(id).contains(attempt.this_cpu) {
-            return false;
-        }
-        *all_pinned = false;
-        let src = &self.rqs[src_cpu.index()];
-        if src.curr == Some(id) {
-            return false;
-        }
-        let (cpu, level) = (attempt.this_cpu, attempt.level);
-        let failed = self.rqs[cpu.index()].balance.levels[level].nr_balance_failed;
-        if failed > self.domain_of(cpu, level).cache_nice_tries {
-            return true;
-        }
-        // Whether the cache still holds what the task needs (task_hot()).
-        if self.nr_running(attempt.executing_cpu) > 0 && src.fair.is_buddy(id) {
-            return false;
-        }
-        let ran_ns = self.entities[id.index()].exec_start_ns;
-        src.clock.clock_task.wrapping_sub(ran_ns) as i64 >= MIGRATION_COST_NS as i64
-    }
-
-    /// The migration thread of `cpu` pushes one of its tasks to `to_cpu` (`move_one_task()`).
-    pub(super) fn push_one_classic(
-        &mut self,
-        rules: ClassicRules,
-        cpu: CpuId,
-        to_cpu: CpuId,
-        level: usize,
-        hardware: &mut impl Hardware,
-    ) {
-        let attempt =
-            Attempt { executing_cpu: cpu, ..self.attempt(rules, to_cpu, level, CpuIdle::Idle) };
-        self.update_clock(cpu, hardware);
-        for place in (0..self.rqs[cpu.index()].tasks.len()).rev() {
-            let id = self.rqs[cpu.index()].tasks[place];
-            if self.can_migrate_classic(id, &attempt, cpu, &mut true) {
-                self.detach(id, to_cpu, cpu, hardware);
-                self.attach(id, to_cpu, cpu, hardware);
-                return;
-            }
-        }
     }
 }

@@ -1,8 +1,10 @@
 //! Builds scheduling domains from a machine as the kernel builds them at boot
 //! (`build_sched_domains()`, `sd_init()`, `sched_init_numa()`; `kernel/sched/topology.c`, 6.12).
 
-use super::classic::domains::{ClassicDomains, ClassicLevel, adds_nothing, thread_power};
-use super::topology::{Domain, DomainFlags, Domains, Group};
+mod classic;
+
+use crate::fair::classic::domains::ClassicDomains;
+use crate::fair::topology::{Domain, DomainFlags, Domains, Group};
 use schedlab_machine::{CpuId, CpuSet, Machine};
 use serde::Deserialize;
 
@@ -122,7 +124,7 @@ pub fn build_domains(machine: &Machine, rules: DomainRules) -> Domains {
     let raw: Vec<Vec<Raw>> =
         machine.cpu_ids().map(|cpu| stack(machine, rules, &levels, &capacities, cpu)).collect();
     let kept = raw.iter().map(|stack| match rules.classic {
-        Some(_) => without_degenerate_classic(stack),
+        Some(_) => classic::without_degenerate(stack),
         None => without_degenerate(stack),
     });
     let kept: Vec<Vec<Raw>> = kept.collect();
@@ -155,7 +157,7 @@ pub fn build_domains(machine: &Machine, rules: DomainRules) -> Domains {
                 groups.into_iter().map(|spans| group(machine, &raw, &kept, spans, own, cpu));
             let mut groups: Vec<Group> = groups.collect();
             if rules.classic.is_some() {
-                groups.iter_mut().for_each(|group| set_classic_power(machine, group));
+                groups.iter_mut().for_each(|group| classic::set_power(machine, group));
             }
             let weight = own.span.weight() as u32;
             let (balance_interval_ms, interval_max_ms, busy_factor) = own.intervals;
@@ -247,7 +249,7 @@ fn stack(
     for (index, level) in levels.iter().enumerate() {
         let span = level.spans[cpu.index()];
         if let Some(classic) = rules.classic {
-            stack.push(classic_level(classic, index, level.name, span));
+            stack.push(classic::level(classic, index, level.name, span));
             continue;
         }
         let mut flags = DomainFlags::BALANCE_NEWIDLE.0
@@ -306,47 +308,6 @@ fn stack(
     }
     allow_numa_imbalance(&mut stack);
     stack
-}
-
-/// One domain of a classic kernel.
-fn classic_level(classic: ClassicDomains, level: usize, name: LevelName, span: CpuSet) -> Raw {
-    let values = classic.values(match name {
-        LevelName::Smt => ClassicLevel::Sibling,
-        LevelName::Llc | LevelName::Cluster => ClassicLevel::Mc,
-        LevelName::Package => ClassicLevel::Cpu,
-        LevelName::Numa(_) | LevelName::AllNodes => ClassicLevel::Node,
-    });
-    Raw {
-        level,
-        name: values.name,
-        span,
-        flags: values.flags,
-        imbalance_pct: values.imbalance_pct,
-        imb_numa_nr: 0,
-        cache_nice_tries: values.cache_nice_tries,
-        intervals: (values.min_interval_ms, values.max_interval_ms, values.busy_factor),
-    }
-}
-
-/// The same for a classic kernel: what a domain of the same CPUs adds beside the one below is its
-/// flags, as long as they mean something with one group.
-fn without_degenerate_classic(stack: &[Raw]) -> Vec<Raw> {
-    let mut kept: Vec<Raw> = Vec::new();
-    for raw in stack.iter().filter(|raw| raw.span.weight() > 1) {
-        let below = kept.last().filter(|below| below.span == raw.span);
-        if !below.is_some_and(|below| adds_nothing(below.flags, raw.flags)) {
-            kept.push(*raw);
-        }
-    }
-    kept
-}
-
-/// `cpu_power` of a group: no kernel of that time knew CPUs of different capacity.
-fn set_classic_power(machine: &Machine, group: &mut Group) {
-    let power = |cpu| thread_power(machine.topology().cores().siblings(cpu).weight() as u64);
-    group.capacity = group.span.iter().map(power).sum();
-    group.min_capacity = group.span.iter().map(power).min().unwrap_or(1024);
-    group.max_capacity = group.span.iter().map(power).max().unwrap_or(1024);
 }
 
 /// The CPUs of each capacity that the machine has (`asym_cap_list`).

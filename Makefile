@@ -24,6 +24,7 @@ demo: build
 
 test: build
 	cargo test --workspace --release --locked --quiet
+	cargo test -p schedlab-sim --locked --quiet --test digest # The same digests in a debug build.
 	$(BIN)/python -m pytest --quiet
 
 lint: build

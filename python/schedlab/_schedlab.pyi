@@ -1,6 +1,6 @@
 """The compiled half of the package."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypedDict
 
@@ -180,6 +180,38 @@ class PeltSignal:
     def period_contrib(self) -> int: ...
     @property
     def last_update_time(self) -> int: ...
+
+class TracedTasks:
+    @staticmethod
+    def extract(
+        path: PathLike[str],
+        machine: Machine,
+        *,
+        hz: int | None,
+        given: Sequence[tuple[str, str | None, str | None]],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> TracedTasks: ...
+    def facts(self) -> dict[str, Any]: ...
+    def tasks(self) -> Table: ...
+    def costs(self) -> Table: ...
+    def machine(self) -> Machine: ...
+    def folded(self, tolerance_pct: int) -> TracedTasks: ...
+    def to_toml(self, name: str, comment: str) -> str: ...
+    def to_rt_app(self, tolerance_pct: int) -> str: ...
+    def simulate(
+        self,
+        machine: Machine,
+        kernel: Kernel,
+        *,
+        governor: str | None,
+        seed: int,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> tuple[RerunFacts, Trace]: ...
+
+class RerunFacts(TypedDict):
+    end_ns: int
+    digest: str
+    energy: EnergyFacts
 
 class WorkloadError(ValueError): ...
 

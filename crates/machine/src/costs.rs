@@ -127,6 +127,9 @@ pub struct PathCosts {
     pub idle_entry_ns: u64,
     /// Idle loop, from leaving the state to `schedule_idle()`.
     pub idle_exit_ns: u64,
+    /// The same way once more, from the interrupt that ended the sleep to `schedule_idle()`: 0 where
+    /// it is part of `idle_exit_ns`.
+    pub idle_resched_ns: u64,
     /// Arming the CPU's timer hardware.
     pub timer_program_ns: u64,
     /// Entry and exit of a system call.
@@ -154,6 +157,7 @@ impl Default for PathCosts {
             ipi_handle_ns: 300,
             idle_entry_ns: 400,
             idle_exit_ns: 300,
+            idle_resched_ns: 0,
             timer_program_ns: 100,
             syscall_ns: 100,
             fork_ns: 50_000,
@@ -177,6 +181,7 @@ impl PathCosts {
         ("ipi_handle_ns", |costs| &mut costs.ipi_handle_ns),
         ("idle_entry_ns", |costs| &mut costs.idle_entry_ns),
         ("idle_exit_ns", |costs| &mut costs.idle_exit_ns),
+        ("idle_resched_ns", |costs| &mut costs.idle_resched_ns),
         ("timer_program_ns", |costs| &mut costs.timer_program_ns),
         ("syscall_ns", |costs| &mut costs.syscall_ns),
         ("fork_ns", |costs| &mut costs.fork_ns),

@@ -240,6 +240,21 @@ impl Machine {
         &self.memory_limits
     }
 
+    /// The same machine with other costs of kernel paths.
+    pub fn with_path_costs(mut self, path_costs: PathCosts) -> Machine {
+        self.path_costs = path_costs;
+        self
+    }
+
+    /// The same machine, whose hardware leaves idle state `state` of every kind of core within
+    /// `exit_latency_ns`. What governors believe of the state stays.
+    pub fn with_exit_latency(mut self, state: usize, exit_latency_ns: u64) -> Machine {
+        for state in self.cpu_types.iter_mut().filter_map(|kind| kind.idle_states.get_mut(state)) {
+            state.exit_latency_ns = exit_latency_ns;
+        }
+        self
+    }
+
     /// What kernel paths cost.
     #[inline]
     pub fn path_costs(&self) -> &PathCosts {

@@ -8,6 +8,7 @@ mod replay;
 mod sim;
 mod stored;
 mod table;
+mod tasks;
 mod timeline_tables;
 mod trace;
 mod trace_tables;
@@ -23,6 +24,7 @@ fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     machine::register(module)?;
     replay::register(module)?;
     sim::register(module)?;
+    tasks::register(module)?;
     trace::register(module)?;
     workload::register(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

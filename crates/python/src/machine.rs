@@ -20,6 +20,12 @@ pub struct Machine {
     toml: Option<String>,
 }
 
+impl From<schedlab_machine::Machine> for Machine {
+    fn from(inner: schedlab_machine::Machine) -> Self {
+        Self { inner, toml: None }
+    }
+}
+
 fn refusal(error: schedlab_machine::MachineError) -> PyErr {
     MachineError::new_err(error.to_string())
 }

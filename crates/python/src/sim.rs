@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_sim::{
-    Ending, Engine, FIRST_PID, Observer, Outcome, Settings, check, default_duration_ns,
+    Ending, Energy, Engine, FIRST_PID, Observer, Outcome, Settings, check, default_duration_ns,
 };
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::program::{Better, Workload};
@@ -52,10 +52,10 @@ fn parse(text: &str, path: &Path, cpus: u32) -> Result<Workload, Error> {
 }
 
 /// Events that are kept at most: 4 GB of them.
-const EVENTS_MAX: u64 = 100_000_000;
+pub(crate) const EVENTS_MAX: u64 = 100_000_000;
 
 /// Advances a run to its end, or until Python raises.
-fn drive<O: Observer>(
+pub(crate) fn drive<O: Observer>(
     mut engine: Engine<'_, O>,
     duration_ns: u64,
     events_max: u64,
@@ -188,14 +188,19 @@ fn facts<'py, O>(
     facts.set_item("events", outcome.events)?;
     facts.set_item("decisions_left_out", outcome.decisions_left_out)?;
     facts.set_item("digest", format!("{:016x}", outcome.digest))?;
-    let energy = PyDict::new(py);
-    energy.set_item("cores_j", outcome.energy.cores_j.iter().sum::<f64>())?;
-    energy.set_item("packages_j", outcome.energy.packages_j.iter().sum::<f64>())?;
-    energy.set_item("machine_j", outcome.energy.machine_j)?;
-    energy.set_item("transitions_j", outcome.energy.transitions_j)?;
-    energy.set_item("total_j", outcome.energy.total_j())?;
-    facts.set_item("energy", energy)?;
+    facts.set_item("energy", energy_dict(py, &outcome.energy)?)?;
     Ok(facts)
+}
+
+/// Energy by rail.
+pub(crate) fn energy_dict<'py>(py: Python<'py>, energy: &Energy) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("cores_j", energy.cores_j.iter().sum::<f64>())?;
+    dict.set_item("packages_j", energy.packages_j.iter().sum::<f64>())?;
+    dict.set_item("machine_j", energy.machine_j)?;
+    dict.set_item("transitions_j", energy.transitions_j)?;
+    dict.set_item("total_j", energy.total_j())?;
+    Ok(dict)
 }
 
 fn figures<O>(outcome: &Outcome<O>) -> PyResult<Table> {

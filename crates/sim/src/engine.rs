@@ -4,6 +4,7 @@
 
 use crate::broadcast::Broadcast;
 use crate::decisions::Decisions;
+use crate::devices::Arrivals;
 use crate::energy::{EnergyMeter, deepest};
 use crate::figures::Figures;
 use crate::interpret::Step;
@@ -42,6 +43,8 @@ pub struct Engine<'a, O> {
     pub(crate) live: u64,
     pub(crate) timers_armed: u64,
     pub(crate) stopped: bool,
+    /// Some wake-ups are held up.
+    pub(crate) holds_up: bool,
     pub(crate) idle_cpus: usize,
     operations: u64,
     end_ns: u64,
@@ -91,6 +94,9 @@ impl<'a, O: Observer> Engine<'a, O> {
                 ipi_kinds: 0,
                 broadcast_ns: NEVER,
                 timer_stopped: false,
+                device_ns: NEVER,
+                held_until_ns: 0,
+                arrivals: Arrivals::default(),
                 timers: BinaryHeap::with_capacity(64),
                 siblings: {
                     let core = machine.topology().cores().siblings(cpu);
@@ -153,6 +159,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             live: 0,
             timers_armed: 0,
             stopped: false,
+            holds_up: workload.holds_up(),
             idle_cpus: cpu_count,
             operations: 0,
             end_ns: u64::MAX,
@@ -163,9 +170,21 @@ impl<'a, O: Observer> Engine<'a, O> {
             engine.sched.start_tickless(cpu);
             engine.note_idle_state(cpu, deepest(machine, cpu));
         }
+        for cpu in machine.cpu_ids().filter(|_| !workload.interrupts.is_empty()) {
+            let arrivals = Arrivals::of(&workload.interrupts, cpu);
+            let state = &mut engine.platform.cpus[cpu.index()];
+            (state.device_ns, state.arrivals) = (arrivals.next_ns(), arrivals);
+            engine.platform.requeue(cpu.index());
+        }
+        engine.timers_armed += workload.interrupts.len() as u64;
         for spawn in &workload.spawns {
             let birth_cpu = CpuId(spawn.birth_cpu % cpu_count as u32);
             let task = engine.create(spawn.program, None, birth_cpu);
+            if spawn.asleep {
+                engine.lay_asleep(task, spawn);
+                engine.platform.requeue(birth_cpu.index());
+                continue;
+            }
             let timer = Timer { hard_ns: spawn.start_ns, soft_ns: spawn.start_ns, task: task.0 };
             engine.platform.cpus[birth_cpu.index()].timers.push(Reverse(timer));
             engine.timers_armed += 1;
@@ -263,8 +282,12 @@ impl<'a, O: Observer> Engine<'a, O> {
         if O::ACTIVE {
             self.platform.observer.horizon(time_ns);
         }
+        let mut idled = false;
         match self.platform.cpus[index].doing {
-            Doing::Idle { since_ns, state } => self.leave_idle(cpu, since_ns, state),
+            Doing::Idle { since_ns, state } => {
+                idled = true;
+                self.leave_idle(cpu, since_ns, state);
+            }
             Doing::Computing { .. } => {
                 self.platform.progress(index, time_ns);
                 self.pause(cpu);
@@ -277,9 +300,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         let since_ns = self.platform.clock_ns;
         self.interrupts(cpu);
         self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
+        if idled && self.sched.need_resched(cpu) {
+            self.platform.clock_ns += self.platform.machine.path_costs().idle_resched_ns;
+            self.device_interrupts(cpu);
+        }
         self.continue_running(cpu);
         let state = &mut self.platform.cpus[index];
-        state.busy_until_ns = self.platform.clock_ns;
+        // A CPU that is held up is busy for longer.
+        state.busy_until_ns = state.busy_until_ns.max(self.platform.clock_ns);
         self.platform.requeue(index);
     }
 
@@ -306,6 +334,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.answer(cpu);
         }
         self.platform.broadcast_interrupt(cpu);
+        self.device_interrupts(cpu);
         let hard_due = |platform: &Platform<'_, O>| {
             let first = platform.cpus[index].timers.peek();
             first.is_some_and(|Reverse(timer)| timer.hard_ns <= platform.clock_ns)
@@ -358,6 +387,9 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn expire(&mut self, cpu: CpuId, task: TaskId) {
         if self.sched.task(task).state == TaskState::New {
             self.sched.wake_new(task, cpu, &mut self.platform);
+            if self.holds_up {
+                self.hold_up(cpu, task);
+            }
         } else {
             self.wake(cpu, task, WakeFlags::INTERRUPT);
         }
@@ -374,7 +406,11 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn continue_running(&mut self, cpu: CpuId) {
         let index = cpu.index();
         loop {
-            if self.sched.need_resched(cpu) {
+            let held = self.holds_up && self.is_held(cpu);
+            if held && self.waits_held(cpu) {
+                return;
+            }
+            if self.sched.need_resched(cpu) && !held {
                 let prev = self.sched.current(cpu);
                 if prev.is_none() && self.sched.stops_tick_first() {
                     self.restart_tick(cpu);
@@ -436,10 +472,10 @@ impl<'a, O: Observer> Engine<'a, O> {
             // Another CPU's event, or an interrupt of this one, comes before the next operation.
             let state = &self.platform.cpus[index];
             let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-            let interrupt_ns =
-                state.ipi_ns.min(state.tick_ns).min(timer_ns).min(state.broadcast_ns);
+            let interrupt_ns = state.ipi_ns.min(state.tick_ns).min(timer_ns);
+            let interrupt_ns = interrupt_ns.min(state.broadcast_ns).min(state.device_ns);
             let now_ns = self.platform.clock_ns;
-            if step == Step::Computes || self.sched.need_resched(cpu) {
+            if step == Step::Computes || (self.sched.need_resched(cpu) && !held) {
                 continue;
             }
             let others_first = self.platform.queue.earliest().1 <= now_ns;
@@ -496,6 +532,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 let program = self.progress[index].program;
                 self.workload.programs[program.0 as usize].attributes.policy
             },
+            program: self.progress[index].program,
             runtime_ns: self.sched.entity(TaskId(index as u32)).sum_exec_runtime_ns,
             user_ns: self.progress[index].user_ns,
             switches: task.switches,

@@ -97,6 +97,19 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 if sleeps { self.sleep_until(cpu, task, next_ns) } else { Step::Done }
             }
+            Op::SleepFor { soft_ns, hard_ns } => {
+                if self.progress[index].stage > 0 {
+                    return Step::Done;
+                }
+                self.system_call();
+                let now_ns = self.platform.clock_ns;
+                let times_ns = (now_ns.saturating_add(soft_ns), now_ns.saturating_add(hard_ns));
+                self.arm(cpu, task, times_ns)
+            }
+            Op::SleepUntil { slot, soft_ns, hard_ns } => {
+                self.until(cpu, task, slot, (soft_ns, hard_ns))
+            }
+            Op::Late(_) => Step::Done,
             Op::Pick { slot, which } => {
                 let object = self.choose(task, which, cpu);
                 self.progress[index].slots[usize::from(slot.0) % SLOTS] = u64::from(object.0);
@@ -395,6 +408,8 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, flags: WakeFlags) {
-        self.sched.wake(task, cpu, flags, &mut self.platform);
+        if self.sched.wake(task, cpu, flags, &mut self.platform) && self.holds_up {
+            self.hold_up(cpu, task);
+        }
     }
 }

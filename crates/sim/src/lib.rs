@@ -3,6 +3,7 @@
 
 mod broadcast;
 mod decisions;
+mod devices;
 mod energy;
 mod engine;
 mod figures;
@@ -37,6 +38,6 @@ pub use observe::{InOrder, Nothing, Observer};
 pub use outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
 pub use platform::FIRST_PID;
 pub use random::Pcg;
-pub use record::RecordedTrace;
+pub use record::{RecordedTrace, TracedNames};
 pub use simulate::{DURATION_MAX_NS, SimError, check, default_duration_ns, simulate};
 pub use watch::{run_watched, verify_outcome};

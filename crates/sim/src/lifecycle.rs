@@ -65,6 +65,9 @@ impl<O: Observer> Engine<'_, O> {
         let kind = EventKind::Fork { parent: name(parent), child: name(child) };
         self.platform.emit(cpu, kind);
         self.sched.wake_new(child, cpu, &mut self.platform);
+        if self.holds_up {
+            self.hold_up(cpu, child);
+        }
     }
 
     /// Creates a task of a program; it runs once it is woken.

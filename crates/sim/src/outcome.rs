@@ -8,7 +8,7 @@ use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::sched::{BalanceCounts, SchedConfig};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Strings, Task};
-use schedlab_workload::program::Policy;
+use schedlab_workload::program::{Policy, ProgramId};
 
 /// What a run is made of, beside machine and workload.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +90,8 @@ pub struct TaskSummary {
     pub comm: String,
     /// Its policy, with its priority if it is a real-time one.
     pub policy: Policy,
+    /// Its program.
+    pub program: ProgramId,
     /// Run time, ns.
     pub runtime_ns: u64,
     /// Of that, computing outside the kernel, ns.

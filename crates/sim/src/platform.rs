@@ -3,6 +3,7 @@
 
 use crate::broadcast::Broadcast;
 use crate::decisions::Decisions;
+use crate::devices::Arrivals;
 use crate::energy::{Activity, EnergyMeter};
 use crate::lines::Lines;
 use crate::observe::{Digest, Observer, fingerprint};
@@ -89,6 +90,8 @@ pub struct Cpu {
     pub ipi_ns: u64,
     /// When the broadcast timer interrupts this CPU, ns.
     pub broadcast_ns: u64,
+    /// When the first of `arrivals` comes, or it is held up no more, ns.
+    pub device_ns: u64,
     /// Sleepers.
     pub timers: BinaryHeap<Reverse<Timer>>,
     /// Work per ns.
@@ -135,6 +138,10 @@ pub struct Cpu {
     pub idle_ns: Vec<u64>,
     /// Its idle governor.
     pub governor: AnyGovernor,
+    /// Until when its host holds it up, so that it does not schedule, ns.
+    pub held_until_ns: u64,
+    /// Interrupts of devices that are yet to come.
+    pub arrivals: Arrivals,
 }
 
 /// The machine around the scheduler.
@@ -241,7 +248,8 @@ impl<O: Observer> Platform<'_, O> {
     #[inline]
     pub fn requeue(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
-        let mut next_ns = state.done_ns.min(state.ipi_ns).min(state.broadcast_ns);
+        let mut next_ns =
+            state.done_ns.min(state.ipi_ns).min(state.broadcast_ns).min(state.device_ns);
         if !state.timer_stopped {
             let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
             next_ns = next_ns.min(state.tick_ns).min(timer_ns);

@@ -1,6 +1,7 @@
 //! A recorded run as a trace: what reads real traces reads it, too.
 
 use crate::outcome::Outcome;
+use crate::platform::FIRST_PID;
 use schedlab_machine::CpuId;
 use schedlab_trace::{Event, EventKind, EventSource, Pid, Strings, Summary, Task, TraceError};
 use std::collections::BTreeMap;
@@ -34,6 +35,57 @@ impl Outcome<Vec<Event>> {
             ..Summary::default()
         };
         RecordedTrace { events, next: 0, summary, strings: self.strings.clone() }
+    }
+}
+
+/// How a run's clock and its programs stand to the trace that they were taken from.
+#[derive(Clone, Debug)]
+pub struct TracedNames<'a> {
+    /// The thread id of each program's task.
+    pub pids: &'a [Pid],
+    /// What time 0 of the run is by the trace's clock, ns.
+    pub base_ns: i64,
+    /// First and last event of the trace, ns; events of the run beyond them are left out.
+    pub span_ns: (u64, u64),
+}
+
+impl Outcome<Vec<Event>> {
+    /// As [`Outcome::take_trace`], with the times and the thread ids of the trace that the workload
+    /// was taken from, whose programs have a task each.
+    pub fn take_replayed(&mut self, kernel: &str, names: &TracedNames<'_>) -> RecordedTrace {
+        let pid = |pid: Pid| {
+            let task = usize::try_from(pid.0 - FIRST_PID).ok();
+            let task = task.and_then(|task| self.tasks.get(task));
+            task.and_then(|task| names.pids.get(task.program.0 as usize)).copied().unwrap_or(pid)
+        };
+        let task = |task: Task| Task { pid: pid(task.pid), ..task };
+        for event in &mut self.observer {
+            let time_ns = event.timestamp_ns as i64 + names.base_ns;
+            event.timestamp_ns = u64::try_from(time_ns).unwrap_or(0);
+            event.pid = pid(event.pid);
+            match &mut event.kind {
+                EventKind::Switch { prev, next, .. } => {
+                    (*prev, *next) = (task(*prev), task(*next));
+                }
+                EventKind::Waking { task: own, .. }
+                | EventKind::Wakeup { task: own, .. }
+                | EventKind::WakeupNew { task: own, .. }
+                | EventKind::Migrate { task: own, .. }
+                | EventKind::Exit { task: own } => *own = task(*own),
+                EventKind::Fork { parent, child } => {
+                    (*parent, *child) = (task(*parent), task(*child));
+                }
+                _ => {}
+            }
+        }
+        for own in &mut self.task_names {
+            *own = task(*own);
+        }
+        let (begin_ns, end_ns) = names.span_ns;
+        self.observer.retain(|event| (begin_ns..=end_ns).contains(&event.timestamp_ns));
+        let mut trace = self.take_trace(kernel);
+        trace.summary.time_span_ns = Some(names.span_ns);
+        trace
     }
 }
 

@@ -15,16 +15,43 @@ const TIMER_SLACK_NS: u64 = 50_000;
 
 impl<O: Observer> Engine<'_, O> {
     pub(crate) fn sleep_until(&mut self, cpu: CpuId, task: TaskId, soft_ns: u64) -> Step {
+        // Real-time tasks are woken as exactly as can be.
+        let slack_ns = if self.platform.is_rt(task) { 0 } else { TIMER_SLACK_NS };
+        self.arm(cpu, task, (soft_ns, soft_ns.saturating_add(slack_ns)))
+    }
+
+    /// The task sleeps until its timer's interrupt, which comes between these times.
+    pub(crate) fn arm(&mut self, cpu: CpuId, task: TaskId, (soft_ns, hard_ns): (u64, u64)) -> Step {
         let progress = &mut self.progress[task.index()];
         progress.stage = 1;
         progress.waits_for = None;
-        // Real-time tasks are woken as exactly as can be.
-        let slack_ns = if self.platform.is_rt(task) { 0 } else { TIMER_SLACK_NS };
-        let timer = Timer { hard_ns: soft_ns.saturating_add(slack_ns), soft_ns, task: task.0 };
+        let timer = Timer { hard_ns, soft_ns, task: task.0 };
         self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
         self.timers_armed += 1;
         self.platform.clock_ns += self.platform.machine.path_costs().timer_program_ns;
         self.sleep(cpu)
+    }
+
+    /// Sleeps until a time of the run, unless it is past.
+    pub(crate) fn until(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        slot: Option<Slot>,
+        (soft_ns, hard_ns): (u64, u64),
+    ) -> Step {
+        let progress = &mut self.progress[task.index()];
+        if progress.stage > 0 {
+            return Step::Done;
+        }
+        if let Some(slot) = slot {
+            progress.slots[usize::from(slot.0) % SLOTS] = soft_ns;
+        }
+        self.system_call();
+        if soft_ns <= self.platform.clock_ns {
+            return Step::Done;
+        }
+        self.arm(cpu, task, (soft_ns, hard_ns))
     }
 
     pub(crate) fn periodic(

@@ -152,8 +152,10 @@ fn workload() -> impl Strategy<Value = Workload> {
                 program: ProgramId(program),
                 birth_cpu,
                 start_ns,
+                asleep: false,
             })
             .collect(),
+        interrupts: Vec::new(),
         metrics: vec![Metric {
             name: "any".to_owned(),
             unit: "1".to_owned(),

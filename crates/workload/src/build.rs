@@ -20,8 +20,8 @@
 
 use crate::error::WorkloadError;
 use crate::program::{
-    Amount, Attributes, Better, Metric, MetricId, MetricKind, ObjectId, ObjectKind, Op, Program,
-    ProgramId, Slot, Spawn, Workload,
+    Amount, Attributes, Better, Interrupt, Metric, MetricId, MetricKind, ObjectId, ObjectKind, Op,
+    Program, ProgramId, Slot, Spawn, Workload,
 };
 
 /// A workload that is being written.
@@ -39,6 +39,7 @@ impl Builder {
                 objects: Vec::new(),
                 programs: Vec::new(),
                 spawns: Vec::new(),
+                interrupts: Vec::new(),
                 metrics: Vec::new(),
             },
         }
@@ -113,7 +114,18 @@ impl Builder {
 
     /// Adds a task that exists from `start_ns` on, created on `birth_cpu`.
     pub fn spawn(&mut self, program: ProgramId, birth_cpu: u32, start_ns: u64) {
-        self.workload.spawns.push(Spawn { program, birth_cpu, start_ns });
+        self.workload.spawns.push(Spawn { program, birth_cpu, start_ns, asleep: false });
+    }
+
+    /// Adds a task that is asleep on `cpu` from the start, in its first operation.
+    pub fn asleep(&mut self, program: ProgramId, cpu: u32) {
+        let spawn = Spawn { program, birth_cpu: cpu, start_ns: 0, asleep: true };
+        self.workload.spawns.push(spawn);
+    }
+
+    /// Adds an interrupt of a device; what is added later comes no earlier.
+    pub fn interrupt(&mut self, interrupt: Interrupt) {
+        self.workload.interrupts.push(interrupt);
     }
 
     /// The workload, once [`Workload::validate`] finds nothing wrong with it.

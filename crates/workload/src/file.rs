@@ -6,6 +6,7 @@ use crate::models::{
     Model, bzip2, ebizzy, hackbench, perf_bench, periodic, schbench, specjbb, sysbench,
 };
 use crate::program::Workload;
+use crate::recorded;
 use crate::rt_app;
 use schedlab_machine::Machine;
 use serde::Deserialize;
@@ -182,6 +183,7 @@ impl Workload {
             "periodic" => file.model::<periodic::Options>(),
             "bzip2" => file.model::<bzip2::Options>(),
             "specjbb" => file.model::<specjbb::Options>(),
+            "recorded" => file.model::<recorded::Options>(),
             other => {
                 let models = known(other, CARDS.iter().map(|card| card.model));
                 let what = format!("unknown model {other}; there are {models}");

@@ -9,6 +9,7 @@ mod file;
 pub mod models;
 mod outline;
 pub mod program;
+pub mod recorded;
 pub mod rt_app;
 mod slots;
 mod validate;

@@ -95,6 +95,9 @@ impl Workload {
             Op::SharedTimer { timer, period_ns, .. } => {
                 ("timer", format!("{}, every {}", which(timer), time(period_ns)))
             }
+            Op::SleepFor { soft_ns, .. } => ("sleep", time(soft_ns)),
+            Op::SleepUntil { soft_ns, .. } => ("sleep", format!("until {}", time(soft_ns))),
+            Op::Late(ns) => ("held up", time(ns)),
             Op::Pick { which: choice, .. } => ("pick", which(choice)),
             Op::Lock(object) => ("lock", which(object)),
             Op::Unlock(object) => ("unlock", which(object)),

@@ -205,6 +205,26 @@ pub enum Op {
         /// A task that is late starts the period anew.
         restarts: bool,
     },
+    /// Sleep for `soft_ns`; the timer's interrupt comes after `hard_ns` at the latest.
+    SleepFor {
+        /// The time, ns.
+        soft_ns: u64,
+        /// The latest time, ns.
+        hard_ns: u64,
+    },
+    /// Sleep until a time of the run; a task that is late goes on at once (`clock_nanosleep()`
+    /// with `TIMER_ABSTIME`).
+    SleepUntil {
+        /// Receives `soft_ns`, so that an [`Op::Timer`] can go on from there.
+        slot: Option<Slot>,
+        /// The time, ns from the start of the run.
+        soft_ns: u64,
+        /// The latest time at which the timer's interrupt comes, ns.
+        hard_ns: u64,
+    },
+    /// Nothing in itself: the wake-up that ended the sleep before, or the birth if this is the first
+    /// operation, was held up for so long before its CPU got on with it, ns.
+    Late(u64),
     /// Choose an object once, for several uses as [`Which::Picked`].
     Pick {
         /// Holds the choice.
@@ -462,6 +482,22 @@ pub struct Spawn {
     pub birth_cpu: u32,
     /// When, ns from the start.
     pub start_ns: u64,
+    /// It is asleep on that CPU from the start, in the first operation of its program, which is
+    /// [`Op::Down`] or [`Op::SleepUntil`]; `start_ns` has no meaning then.
+    pub asleep: bool,
+}
+
+/// An interrupt of a device, which takes a CPU's time and may wake a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// The CPU.
+    pub cpu: u32,
+    /// When, ns from the start.
+    pub at_ns: u64,
+    /// How long its handler runs, ns.
+    pub length_ns: u64,
+    /// The semaphore to which it adds one.
+    pub raises: Option<ObjectId>,
 }
 
 /// Which direction of a figure is good.
@@ -523,6 +559,8 @@ pub struct Workload {
     pub programs: Vec<Program>,
     /// Tasks that exist from the start.
     pub spawns: Vec<Spawn>,
+    /// Interrupts of devices, by time.
+    pub interrupts: Vec<Interrupt>,
     /// Figures.
     pub metrics: Vec<Metric>,
 }

@@ -30,6 +30,7 @@ fn uses(op: &Op) -> Vec<(Slot, Use)> {
         | Op::Mark(slot)
         | Op::Measure { since: slot, .. }
         | Op::MeasureBeyond { since: slot, .. } => Some((slot, Use::Time)),
+        Op::SleepUntil { slot, .. } => slot.map(|slot| (slot, Use::Time)),
         Op::Pick { slot, .. } => Some((slot, Use::Choice)),
         Op::Repeat { slot, .. } => Some((slot, Use::Count)),
         _ => None,

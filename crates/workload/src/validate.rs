@@ -76,6 +76,7 @@ impl Op {
             Op::Repeat { .. }
                 | Op::Jump { .. }
                 | Op::Pick { .. }
+                | Op::Late(_)
                 | Op::Count { .. }
                 | Op::Mark(_)
                 | Op::Measure { .. }
@@ -137,6 +138,7 @@ impl Workload {
                 }));
             }
         }
+        self.check_starts().map_err(|what| WorkloadError::whole(&self.name, what))?;
         for program in &self.programs {
             let nice = program.attributes.nice;
             if !(-20..=19).contains(&nice) {
@@ -167,6 +169,12 @@ impl Workload {
             }
         }
         self.check_counts()
+    }
+
+    /// Some wake-up is held up ([`Op::Late`]).
+    pub fn holds_up(&self) -> bool {
+        let mut ops = self.programs.iter().flat_map(|program| &program.ops);
+        ops.any(|op| matches!(op, Op::Late(_)))
     }
 
     /// Checks that every task may run somewhere on a machine, and that all is known of the machine
@@ -200,9 +208,49 @@ impl Workload {
                 return Err(WorkloadError::whole(&self.name, what));
             }
         }
+        let there = |cpu: u32| cpus.iter().any(|own| own.0 == cpu);
+        if let Some(interrupt) = self.interrupts.iter().find(|interrupt| !there(interrupt.cpu)) {
+            let what = format!(
+                "an interrupt comes to CPU {}, which this machine does not have",
+                interrupt.cpu
+            );
+            return Err(WorkloadError::whole(&self.name, what));
+        }
         for kind in &self.objects {
             if let ObjectKind::Block(block) = kind {
                 block.check_on(machine).map_err(|what| WorkloadError::whole(&self.name, what))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks that sleep from the start do so in an operation that can, and interrupts come in order
+    /// and add to semaphores.
+    fn check_starts(&self) -> Result<(), String> {
+        for spawn in self.spawns.iter().filter(|spawn| spawn.asleep) {
+            let program = &self.programs[spawn.program.0 as usize];
+            if !matches!(program.ops.first(), Some(Op::Down(Which::One(_)) | Op::SleepUntil { .. }))
+            {
+                return Err(format!(
+                    "a task of program {} sleeps from the start, but its first operation is \
+                     neither Down of one semaphore nor SleepUntil",
+                    program.comm
+                ));
+            }
+        }
+        for pair in self.interrupts.windows(2) {
+            if pair[0].at_ns > pair[1].at_ns {
+                return Err(format!(
+                    "the interrupt at {} ns stands before the one at {} ns; sort them",
+                    pair[0].at_ns, pair[1].at_ns
+                ));
+            }
+        }
+        for interrupt in &self.interrupts {
+            if let Some(id) = interrupt.raises
+                && !matches!(self.objects.get(id.0 as usize), Some(ObjectKind::Semaphore(_)))
+            {
+                return Err(format!("an interrupt adds to object {}, which is no semaphore", id.0));
             }
         }
         Ok(())

@@ -17,15 +17,19 @@ from schedlab.cli._errors import refused
 # so that listing the verbs imports none of them.
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "A recorded trace, a small study, and an HTML page with both."),
-    "trace": ("trace", "Figures of a kernel trace: info, latency, idle, tasks, cpus; convert."),
+    "trace": (
+        "trace",
+        "Figures of a kernel trace: info, latency, idle, tasks, cpus, diff; convert.",
+    ),
     "idle": ("idle", "A trace's idle periods under other idle governors, and their agreement."),
+    "replay": ("replay", "A trace's tasks run again, under the traced kernel and others."),
     "pelt": ("pelt", "Utilisation rebuilt from a trace, against the kernel's own values."),
     "run": ("run", "Simulate a workload on a machine under a kernel."),
     "study": ("study", "Published comparisons, simulated anew: list, show, run."),
     "report": ("report", "One HTML page that shows a trace, timeline included."),
     "kernel": ("kernel", "Kernels: list, show, diff."),
     "machine": ("machine", "Machines: list, show, import."),
-    "workload": ("workload", "Workloads: list, show."),
+    "workload": ("workload", "Workloads: list, show, from-trace."),
 }
 
 

@@ -45,6 +45,7 @@ def refused() -> Iterator[None]:
     from schedlab._schedlab import (  # noqa: PLC0415 - `--help` needs none
         KernelError,
         MachineError,
+        ReplayError,
         TraceError,
         WorkloadError,
     )
@@ -56,7 +57,15 @@ def refused() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
-    except (KernelError, MachineError, TraceError, WorkloadError, StudyError, StoreError) as error:
+    except (
+        KernelError,
+        MachineError,
+        ReplayError,
+        TraceError,
+        WorkloadError,
+        StudyError,
+        StoreError,
+    ) as error:
         raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise _Interrupted from None

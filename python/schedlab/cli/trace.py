@@ -20,6 +20,7 @@ from schedlab.cli._output import (
     print_wrapped,
     progress,
 )
+from schedlab.cli.trace_diff import diff
 from schedlab.trace import Trace, convert_trace
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def command() -> None:
     FILE is a trace-cmd .dat, ftrace or perf script text, systrace HTML, perf.data or Perfetto
     trace; its content tells which.
     """
+
+
+command.add_command(diff)
 
 
 @command.command

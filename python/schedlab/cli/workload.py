@@ -15,6 +15,7 @@ from schedlab.cli._output import (
     print_title,
     print_wrapped,
 )
+from schedlab.cli.from_trace import from_trace
 from schedlab.machine import Machine
 from schedlab.workload import Workload
 
@@ -22,6 +23,9 @@ from schedlab.workload import Workload
 @click.group
 def command() -> None:
     """Workloads: models of benchmarks, rt-app files, or files of your own."""
+
+
+command.add_command(from_trace)
 
 
 @command.command("list")

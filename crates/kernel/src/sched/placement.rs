@@ -64,6 +64,13 @@ impl Scheduler {
         id
     }
 
+    /// Makes a new task one that has slept for so long that nothing is left of its load.
+    pub fn lay_asleep(&mut self, id: TaskId) {
+        let task = &mut self.tasks[id.index()];
+        task.state = TaskState::Blocked;
+        task.avg = Avg::default();
+    }
+
     pub(super) fn view<'a>(&self, id: TaskId, allowed: &'a CpuSet) -> TaskView<'a> {
         let task = &self.tasks[id.index()];
         TaskView {

@@ -203,8 +203,13 @@ fn memory(page: &mut Page<'_>, limits: &MemoryLimits) {
 
 fn kernel_paths(page: &mut Page<'_>, costs: &PathCosts) {
     page.table("kernel_paths");
+    let mut defaults = PathCosts::default();
     for (name, field) in PathCosts::FIELDS {
-        page.line(&format!("{name} = {}", grouped(*field(&mut costs.clone()))));
+        let value = *field(&mut costs.clone());
+        // What usually does not exist is told of only where it does.
+        if value > 0 || *field(&mut defaults) > 0 {
+            page.line(&format!("{name} = {}", grouped(value)));
+        }
     }
 }
 

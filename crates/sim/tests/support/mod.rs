@@ -73,7 +73,8 @@ pub fn fork_storm(threads: u32) -> Workload {
         name: "fork storm".to_owned(),
         objects: vec![ObjectKind::Barrier(threads + 1)],
         programs: vec![program("main", main), program("worker", worker)],
-        spawns: vec![Spawn { program: ProgramId(0), birth_cpu: 0, start_ns: 0 }],
+        spawns: vec![Spawn { program: ProgramId(0), birth_cpu: 0, start_ns: 0, asleep: false }],
+        interrupts: Vec::new(),
         metrics: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! What people are told of each model: what it follows, and where each option's default is from.
 
 use super::{Model, bzip2, ebizzy, hackbench, perf_bench, periodic, schbench, specjbb, sysbench};
+use crate::recorded;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -118,6 +119,10 @@ pub const SPECJBB: &[Parameter] = &[
     of("collection_ms", "ms", "estimate: 5 to 50 ms"),
 ];
 
+/// Recorded tasks.
+pub const RECORDED: &[Parameter] =
+    &[of("tasks", "tasks", "the recording"), of("interrupts", "interrupts", "the recording")];
+
 /// A model by its name in files: what it follows, and its options with their defaults.
 pub struct Card {
     /// The name.
@@ -194,6 +199,12 @@ pub const CARDS: &[Card] = &[
         parameters: SPECJBB,
         defaults: defaults::<specjbb::Options>,
     },
+    Card {
+        model: "recorded",
+        follows: "a recording: tasks step by step",
+        parameters: RECORDED,
+        defaults: defaults::<recorded::Options>,
+    },
 ];
 
 impl Card {
@@ -203,15 +214,24 @@ impl Card {
         let row = |parameter: &Parameter| {
             let given =
                 given.get(parameter.name).and_then(|value| serde_json::to_value(value).ok());
+            let default = || defaults[parameter.name].clone();
             json!({
                 "name": parameter.name,
                 "unit": parameter.unit,
-                "default": defaults[parameter.name],
-                "value": given.unwrap_or_else(|| defaults[parameter.name].clone()),
+                "default": number(default()),
+                "value": number(given.unwrap_or_else(default)),
                 "source": parameter.source,
             })
         };
         self.parameters.iter().map(row).collect()
+    }
+}
+
+/// A list is told of by its length.
+fn number(value: Value) -> Value {
+    match value {
+        Value::Array(list) => list.len().into(),
+        other => other,
     }
 }
 

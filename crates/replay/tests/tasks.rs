@@ -1,0 +1,192 @@
+//! Tasks taken out of made-up traces: nothing gets lost on the way.
+
+use proptest::prelude::*;
+use schedlab_machine::{CpuId, Machine};
+use schedlab_replay::tasks::{ExtractError, Extraction, Request, extract};
+use schedlab_trace::{
+    Event, EventKind, EventSource, Pid, StrId, Strings, Summary, Task, TaskState, TraceError,
+};
+use schedlab_workload::recorded::{Start, Step};
+
+/// Events that were made up.
+#[derive(Clone)]
+struct Made {
+    events: Vec<Event>,
+    summary: Summary,
+    strings: Strings,
+}
+
+impl EventSource for Made {
+    fn read_batch(&mut self, batch: &mut Vec<Event>) -> Result<bool, TraceError> {
+        batch.append(&mut self.events);
+        Ok(false)
+    }
+    fn summary(&self) -> &Summary {
+        &self.summary
+    }
+    fn strings(&self) -> &Strings {
+        &self.strings
+    }
+    fn progress_bytes(&self) -> (u64, u64) {
+        (0, 0)
+    }
+    fn finish(self: Box<Self>) -> (Summary, Strings) {
+        (self.summary, self.strings)
+    }
+}
+
+/// A time of the made-up clock, which no trace begins with.
+const BEGIN_NS: u64 = 5_000_000_000;
+
+fn task(pid: i32) -> Task {
+    Task { pid: Pid(pid), comm: StrId::EMPTY }
+}
+
+fn switch(prev: i32, prev_state: TaskState, next: i32) -> EventKind {
+    EventKind::Switch {
+        prev: task(prev),
+        prev_prio: 120,
+        prev_state,
+        next: task(next),
+        next_prio: 120,
+    }
+}
+
+/// One run of a task on a CPU: how long the CPU idled before, how long the task ran, and whether
+/// another one of the CPU follows without a break.
+type Turn = (u64, u64, bool);
+
+/// Each CPU wakes two tasks of its own in turn, from the idle task or, where one follows another
+/// without a break, from the one before.
+fn events(cpus: &[Vec<Turn>]) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (index, turns) in cpus.iter().enumerate() {
+        let cpu = CpuId(index as u32);
+        let mut now_ns = BEGIN_NS + index as u64;
+        let mut running = 0;
+        for (turn, &(idle_ns, run_ns, follows)) in turns.iter().enumerate() {
+            let next = 100 + 2 * index as i32 + (turn % 2) as i32;
+            let mut add = |ns: u64, pid: i32, kind: EventKind| {
+                now_ns += ns;
+                events.push(Event { timestamp_ns: now_ns, cpu, pid: Pid(pid), kind });
+            };
+            let (woken, prio) = (task(next), 120);
+            if running == 0 {
+                add(idle_ns, 0, EventKind::Waking { task: woken, prio, target_cpu: cpu });
+            } else {
+                add(100, running, EventKind::Waking { task: woken, prio, target_cpu: cpu });
+            }
+            add(1_000, running, EventKind::Wakeup { task: woken, prio, target_cpu: cpu });
+            let state = if running == 0 { TaskState::Running } else { TaskState::Sleeping };
+            add(2_000, running, switch(running, state, next));
+            now_ns += run_ns;
+            running = next;
+            if !follows {
+                events.push(Event {
+                    timestamp_ns: now_ns,
+                    cpu,
+                    pid: Pid(next),
+                    kind: switch(next, TaskState::Sleeping, 0),
+                });
+                running = 0;
+            }
+        }
+    }
+    events.sort_by_key(|event| (event.timestamp_ns, event.cpu));
+    events
+}
+
+fn extracted(events: Vec<Event>) -> Result<Extraction, ExtractError> {
+    let made = Made { events, summary: Summary::default(), strings: Strings::default() };
+    let machine = Machine::preset("qemu4").expect("a preset");
+    let request = Request { machine: &machine, tick_ns: 4_000_000, given: &[] };
+    extract(&mut || Ok(Box::new(made.clone())), &request, &mut |_, _| true)
+}
+
+/// Time computed, waits, and wake-ups of others.
+fn totals(steps: &[Step]) -> (u64, u64, u64) {
+    let mut totals = (0, 0, 0);
+    for step in steps {
+        match step {
+            Step::Run(ns) => totals.0 += ns,
+            Step::Await | Step::Until { .. } | Step::Sleep { .. } => totals.1 += 1,
+            Step::Wake(_) => totals.2 += 1,
+            _ => {}
+        }
+    }
+    totals
+}
+
+fn turns() -> impl Strategy<Value = Vec<Vec<Turn>>> {
+    let turn = (10_000..3_000_000_u64, 500..2_000_000_u64, any::<bool>());
+    prop::collection::vec(prop::collection::vec(turn, 1..40), 1..4)
+}
+
+proptest! {
+    #[test]
+    fn time_and_wakeups_are_conserved(cpus in turns()) {
+        let events = events(&cpus);
+        let wakeups = events.iter().filter(|e| matches!(e.kind, EventKind::Wakeup { .. })).count();
+        let found = extracted(events).expect("tasks");
+        let (mut waits, mut wakes, mut by_tasks) = (0, 0, 0);
+        for (task, facts) in found.recording.tasks.iter().zip(&found.facts) {
+            let (run_ns, own_waits, own_wakes) = totals(&task.steps);
+            prop_assert_eq!(run_ns + facts.charged_ns, facts.run_ns + facts.excess_ns);
+            prop_assert_eq!(task.start, Start::Asleep);
+            // The last one only keeps the task from ending.
+            waits += own_waits - 1;
+            wakes += own_wakes;
+            by_tasks += facts.wakeups;
+        }
+        let from_outside = found.recording.interrupts.iter().filter(|i| i.wakes.is_some()).count();
+        prop_assert_eq!(waits as usize, wakeups);
+        prop_assert_eq!(by_tasks as usize, wakeups);
+        let causes = found.causes;
+        prop_assert_eq!(causes.outside as usize, from_outside);
+        prop_assert_eq!(causes.task, wakes);
+        prop_assert_eq!(causes.timer + causes.task + causes.outside, waits);
+        let workload = found.recording.workload("made up").expect("a workload");
+        prop_assert!(workload.validate().is_ok());
+    }
+
+    #[test]
+    fn a_file_says_what_was_extracted(cpus in turns()) {
+        let found = extracted(events(&cpus)).expect("tasks");
+        let text = found.recording.to_toml("made up", "A comment.");
+        let path = std::path::Path::new("made-up.toml");
+        let read = schedlab_workload::program::Workload::from_toml(&text, path, 4);
+        prop_assert_eq!(read.expect(&text), found.recording.workload("made up").expect("one"));
+    }
+
+    #[test]
+    fn events_in_any_order_are_no_harm(cpus in turns(), keep in prop::collection::vec(any::<bool>(), 64)) {
+        // What is left of a damaged trace.
+        let events = events(&cpus).into_iter().enumerate();
+        let left: Vec<Event> =
+            events.filter(|(at, _)| keep[at % keep.len()]).map(|(_, event)| event).collect();
+        match extracted(left) {
+            Ok(found) => {
+                let workload = found.recording.workload("damaged").expect("a workload");
+                prop_assert!(workload.validate().is_ok());
+            }
+            Err(error) => prop_assert!(matches!(error, ExtractError::NoTask)),
+        }
+    }
+}
+
+#[test]
+fn a_trace_of_a_bigger_machine_is_refused() {
+    let kind = switch(0, TaskState::Running, 7);
+    let event = Event { timestamp_ns: BEGIN_NS, cpu: CpuId(9), pid: Pid(0), kind };
+    let error = extracted(vec![event]).expect_err("9 is no CPU of it").to_string();
+    assert_eq!(
+        error,
+        "the trace has CPU 9, but machine qemu4 has 4 CPUs; choose the machine that was traced \
+         with --machine"
+    );
+}
+
+#[test]
+fn a_trace_without_tasks_is_refused() {
+    assert!(matches!(extracted(Vec::new()), Err(ExtractError::NoTask)));
+}

@@ -1,0 +1,136 @@
+//! What comes to a CPU from outside the tasks: interrupts of devices, and the time for which the
+//! host of a virtual machine holds a wake-up up.
+
+use crate::engine::Engine;
+use crate::objects::Object;
+use crate::observe::Observer;
+use crate::platform::{Doing, Timer};
+use crate::queue::NEVER;
+use schedlab_kernel::fair::TaskId;
+use schedlab_kernel::sched::{TaskState, WakeFlags};
+use schedlab_machine::CpuId;
+use schedlab_workload::program::{Interrupt, ObjectId, Op, SLOTS, Spawn, Which};
+use std::cmp::Reverse;
+
+/// The interrupts that are yet to come to one CPU, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals {
+    list: Box<[Interrupt]>,
+    next: usize,
+}
+
+impl Arrivals {
+    /// What comes to `cpu` of all interrupts.
+    pub fn of(interrupts: &[Interrupt], cpu: CpuId) -> Arrivals {
+        let own = interrupts.iter().filter(|interrupt| interrupt.cpu == cpu.0);
+        Arrivals { list: own.copied().collect(), next: 0 }
+    }
+
+    /// When the next one comes, ns.
+    pub fn next_ns(&self) -> u64 {
+        self.list.get(self.next).map_or(NEVER, |interrupt| interrupt.at_ns)
+    }
+
+    /// The next one if it is due at `now_ns`.
+    fn take(&mut self, now_ns: u64) -> Option<Interrupt> {
+        let interrupt = *self.list.get(self.next)?;
+        if interrupt.at_ns > now_ns {
+            return None;
+        }
+        self.next += 1;
+        Some(interrupt)
+    }
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// Handles the interrupts of devices that are due.
+    #[inline]
+    pub(crate) fn device_interrupts(&mut self, cpu: CpuId) {
+        while self.platform.cpus[cpu.index()].device_ns <= self.platform.clock_ns {
+            let now_ns = self.platform.clock_ns;
+            let state = &mut self.platform.cpus[cpu.index()];
+            let interrupt = state.arrivals.take(now_ns);
+            let held_ns = if state.held_until_ns > now_ns { state.held_until_ns } else { NEVER };
+            state.device_ns = state.arrivals.next_ns().min(held_ns);
+            let Some(interrupt) = interrupt else { return };
+            self.timers_armed -= 1;
+            if let Some(object) = interrupt.raises {
+                self.add_from_interrupt(cpu, object);
+            }
+            self.platform.clock_ns += interrupt.length_ns;
+        }
+    }
+
+    fn add_from_interrupt(&mut self, cpu: CpuId, object: ObjectId) {
+        if let Object::Semaphore { count, waiters } = self.object(object) {
+            *count += 1;
+            if let Some(waiter) = waiters.pop_front() {
+                self.wake(cpu, waiter, WakeFlags::INTERRUPT);
+            }
+        }
+    }
+
+    /// The CPU that `task` was woken on gets on with that as late as the task's program says.
+    pub(crate) fn hold_up(&mut self, cpu: CpuId, task: TaskId) {
+        let progress = &self.progress[task.index()];
+        let program = &self.workload.programs[progress.program.0 as usize];
+        let at = progress.at as usize + usize::from(progress.stage > 0);
+        let Some(&Op::Late(late_ns)) = program.ops.get(at) else { return };
+        let target = self.sched.task(task).cpu;
+        let until_ns = self.platform.clock_ns.saturating_add(late_ns);
+        let state = &mut self.platform.cpus[target.index()];
+        state.held_until_ns = state.held_until_ns.max(until_ns);
+        state.device_ns = state.device_ns.min(until_ns);
+        if target != cpu && state.doing != Doing::Kernel {
+            self.platform.requeue(target.index());
+        }
+    }
+
+    /// The CPU schedules later, since it is held up: the task that it runs goes on meanwhile. True
+    /// if it runs none, and waits.
+    pub(crate) fn waits_held(&mut self, cpu: CpuId) -> bool {
+        let state = &mut self.platform.cpus[cpu.index()];
+        if self.sched.current(cpu).is_some() {
+            return false;
+        }
+        state.doing = Doing::Kernel;
+        state.done_ns = state.held_until_ns;
+        state.busy_until_ns = state.held_until_ns;
+        true
+    }
+
+    /// The CPU is held up, and its task, if it has one, can go on.
+    pub(crate) fn is_held(&self, cpu: CpuId) -> bool {
+        self.platform.cpus[cpu.index()].held_until_ns > self.platform.clock_ns
+            && self
+                .sched
+                .current(cpu)
+                .is_none_or(|task| self.sched.task(task).state == TaskState::Runnable)
+    }
+
+    /// A task that is in the middle of its first operation, asleep.
+    pub(crate) fn lay_asleep(&mut self, task: TaskId, spawn: &Spawn) {
+        let cpu = CpuId(spawn.birth_cpu % self.platform.cpus.len() as u32);
+        self.sched.lay_asleep(task);
+        let program = &self.workload.programs[spawn.program.0 as usize];
+        let progress = &mut self.progress[task.index()];
+        progress.stage = 1;
+        match program.ops.first() {
+            Some(&Op::Down(Which::One(object))) => {
+                progress.waits_for = Some(object);
+                if let Object::Semaphore { waiters, .. } = self.object(object) {
+                    waiters.push_back(task);
+                }
+            }
+            Some(&Op::SleepUntil { slot, soft_ns, hard_ns }) => {
+                if let Some(slot) = slot {
+                    progress.slots[usize::from(slot.0) % SLOTS] = soft_ns;
+                }
+                let timer = Timer { hard_ns, soft_ns, task: task.0 };
+                self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
+                self.timers_armed += 1;
+            }
+            _ => {}
+        }
+    }
+}

@@ -94,7 +94,7 @@ class TracedTasks:
         tasks.machine = Machine(native.machine())
         return tasks
 
-    def folded(self, tolerance_pct: int = 10) -> Self:
+    def folded(self, tolerance_pct: int = 100) -> Self:
         """Give the same tasks with loops where they repeat themselves.
 
         Times of a loop may be so far from those of its first round. What held wake-ups up on the
@@ -116,7 +116,7 @@ class TracedTasks:
         )
         return self.native.to_toml(self.path.stem, comment)
 
-    def to_rt_app(self, tolerance_pct: int = 10) -> str:
+    def to_rt_app(self, tolerance_pct: int = 100) -> str:
         """Write the tasks as rt-app JSON, with loops as of :meth:`folded`."""
         return self.native.to_rt_app(tolerance_pct)
 
@@ -292,7 +292,7 @@ def agreement(
     rows = [row for row in tasks if row["pid"] not in rare]
     if rare:
         together = [_together([of.get(pid, NOTHING) for pid in rare]) for of in (traced, replayed)]
-        row = _compared(*together, tasks=len(rare))
+        row = _compared(together[0], together[1], tasks=len(rare))
         rows.append(row | {"pid": None, "comm": f"({len(rare)} tasks)"})
     return Agreement(rows, tasks)
 

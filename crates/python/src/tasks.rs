@@ -36,7 +36,7 @@ fn given((comm, policy, cpus): GivenText) -> PyResult<Given> {
         Some("idle") => Some(GivenPolicy::Idle),
         Some("rr") => Some(GivenPolicy::RoundRobin),
         Some(other) => {
-            return Err(PyValueError::new_err(format!(
+            return Err(ReplayError::new_err(format!(
                 "policy {other} of {comm} is nothing that a trace hides; there are batch, idle and \
                  rr"
             )));
@@ -44,7 +44,7 @@ fn given((comm, policy, cpus): GivenText) -> PyResult<Given> {
     };
     let cpus = cpus.map(|list| {
         list.parse().map_err(|error| {
-            PyValueError::new_err(format!("CPUs {list} of {comm} are no list: {error}"))
+            ReplayError::new_err(format!("CPUs {list} of {comm} are no list: {error}"))
         })
     });
     Ok(Given { comm, policy, cpus: cpus.transpose()? })

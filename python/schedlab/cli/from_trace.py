@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from schedlab.replay import Figures
 
 # How far times of one loop may be from those of its first round.
-TOLERANCE_PCT = 10
+TOLERANCE_PCT = 100
 
 
 @click.command("from-trace")

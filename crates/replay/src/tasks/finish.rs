@@ -45,7 +45,6 @@ pub(super) fn finish(
     }
     let mut translation = Translation {
         base_ns,
-        begin_ns,
         switch_ns: follower.path_costs().context_switch_ns,
         lead_ns: follower.path_costs().wakeup_ns
             + follower.path_costs().context_switch_ns
@@ -171,7 +170,6 @@ fn per_cpu(comm: &str, only: Option<CpuId>) -> Option<CpuId> {
 
 struct Translation<'a> {
     base_ns: i64,
-    begin_ns: u64,
     switch_ns: u64,
     /// From a timer's expiry to the switch.
     lead_ns: u64,
@@ -192,8 +190,8 @@ impl Translation<'_> {
         });
         let absolute = on_grid(&sleeps.collect::<Vec<_>>());
         let mut steps = Vec::with_capacity(track.did.len() + 2);
-        if track.ran_first {
-            let soft_ns = self.time(self.begin_ns.saturating_sub(self.lead_ns));
+        if let Some(at_ns) = track.ran_first_ns {
+            let soft_ns = self.time(at_ns.saturating_sub(self.lead_ns));
             steps.push(Step::Until { soft_ns, slack_ns: 0 });
         }
         for did in &track.did {

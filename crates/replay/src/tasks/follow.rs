@@ -151,9 +151,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A CPU's first event shows what it has been running.
+    /// A CPU's first event shows what it has been running, which counts from there.
     fn show_running(&mut self, event: &Event) {
-        let begin_ns = self.begin_ns.unwrap_or_default();
         let Some(cpu) = self.contexts.cpu(event.cpu) else { return };
         if cpu.running.is_some() || event.pid == Pid::UNKNOWN {
             return;
@@ -164,8 +163,8 @@ impl<'a> Follower<'a> {
         let track = &mut self.tracks[place];
         if track.state == State::Unseen {
             track.state = State::Running(event.cpu);
-            track.since_ns = begin_ns;
-            track.ran_first = true;
+            track.since_ns = event.timestamp_ns;
+            track.ran_first_ns = Some(event.timestamp_ns);
             track.seen_on(event.cpu);
         }
     }

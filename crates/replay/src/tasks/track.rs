@@ -107,8 +107,8 @@ pub(super) struct Track {
     pub prio: i32,
     pub kind: Kind,
     pub birth: Birth,
-    /// It was on a CPU when the trace began.
-    pub ran_first: bool,
+    /// When a CPU's first event showed that it ran there.
+    pub ran_first_ns: Option<u64>,
     pub state: State,
     /// Where it was first seen, to sleep or to be born.
     pub first_cpu: Option<CpuId>,
@@ -143,7 +143,7 @@ impl Track {
             prio: 120,
             kind: Kind::default(),
             birth: Birth::default(),
-            ran_first: false,
+            ran_first_ns: None,
             state: State::default(),
             first_cpu: None,
             only_cpu: None,

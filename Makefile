@@ -44,11 +44,13 @@ SWARM ?= 10000
 swarm:
 	SCHEDLAB_SWARM=$(SWARM) cargo test --release --locked --quiet -p schedlab-sim --test swarm
 
-# Real traces against the tools that print them: SCHEDLAB_TRACES=DIR make traces
+# Real traces against the tools that print them, and replayed under the kernel that they were taken
+# under: SCHEDLAB_TRACES=DIR make traces
 traces: build
 	SCHEDLAB_TRACES="$(SCHEDLAB_TRACES)" cargo test --release --locked --quiet \
 		-p schedlab-trace --test real_files -- --nocapture
 	PYTHONPATH=tests $(BIN)/python -m traces.check "$(SCHEDLAB_TRACES)"
+	PYTHONPATH=tests $(BIN)/python -m traces.replay_check "$(SCHEDLAB_TRACES)"
 
 # Speed: governor decisions, PELT, latency figures, simulated events, trace import (and, where
 # trace-cmd is installed, the ratio to trace-cmd report on the same file).

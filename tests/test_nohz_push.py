@@ -108,4 +108,4 @@ def test_turned_knobs_are_noticed(small: Found) -> None:
 
 def test_the_fitted_number_is_the_only_one_and_is_labelled() -> None:
     fitted = [each.target for each in load(NAME).parameters if each.kind == "fitted"]
-    assert fitted == ["machine.kernel_paths.idle_exit_ns"]
+    assert fitted == ["machine.kernel_paths.idle_tick_ns"]

@@ -85,8 +85,8 @@ def test_an_idle_thread_of_a_netbook_ticks_under_2_6_32_alone(tmp_path: Path) ->
         found = run_json(program, "--machine", "atom-netbook-ht", "--kernel", kernel)
         return int(sum(cpu["idle_ticks"] for cpu in found["cpus"]))
 
-    # The task runs for a second of its own time at 1000 Hz; the netbook's other thread takes half of
-    # some of it.
+    # The task runs for a second of its own time at 1000 Hz; the netbook's other thread takes half
+    # of some of it.
     assert 950 < idle_ticks("v2.6.32") < 1200
     assert idle_ticks("v2.6.36") == 0
 

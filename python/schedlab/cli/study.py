@@ -313,6 +313,8 @@ def _claims(metric: Any) -> str:
     elif metric.change == "near":
         what = "the published one" if metric.near_pct is None else f"{metric.near_pct:+g} %"
         claims.append(f"change within {metric.margin_pct:g} points of {what}")
+    elif metric.change == "fitted":
+        claims.append("none: fitted to the published change")
     elif metric.change is not None:
         claims.append(f"change {metric.change}")
     return "; ".join(claims)

@@ -184,7 +184,9 @@ def _duration(table: Reader, default: float | None) -> float:
 def _metric(table: Reader) -> Metric:
     figure = table.required("figure", str)
     exactly = table.optional("exactly", dict, {})
-    change = table.one_of("change", ("equal", "not significant", "better", "near", ""), "")
+    change = table.one_of(
+        "change", ("equal", "not significant", "better", "near", "fitted", ""), ""
+    )
     within_pct = table.optional("within_pct", float, math.nan)
     near_pct = table.optional("near_pct", float, math.nan)
     metric = Metric(

@@ -101,10 +101,11 @@ class Metric:
     """What the figure must be in every iteration, by kernel."""
     exactly_by: float
     """How much it may differ from that, since the run begins and ends somewhere within a tick."""
-    change: Literal["equal", "not significant", "better", "near"] | None
+    change: Literal["equal", "not significant", "better", "near", "fitted"] | None
     """What must hold between a treatment and the baseline: equal within the margin, no
     significant difference, a significant improvement, or a change within the margin of
-    ``near_pct``."""
+    ``near_pct``. A parameter was ``fitted`` to this change, so that it is shown and claims
+    nothing."""
     near_pct: float | None
     """The change that ``near`` is about; the published one by default."""
     published_change: str | None

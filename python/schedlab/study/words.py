@@ -24,6 +24,7 @@ def claim(row: Row) -> str:
         "equal": f"equal within {tolerance} %",
         "not significant": f"not significant, p >= {tolerance}",
         "better": f"better, p < {tolerance}",
+        "fitted": "(fitted)",
         "near": f"{expected} %, by {tolerance} points",
     }[row.rule]
 

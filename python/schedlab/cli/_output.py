@@ -24,6 +24,15 @@ PROGRESS_FROM_BYTES = 64 << 20
 # Wide enough for any table: a pipe has no edge to fold at.
 PIPE_COLUMNS = 1000
 
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=40,
+    show_default=True,
+    metavar="ROWS",
+    help="Print so many rows of a table at most; 0 for all. JSON is always whole.",
+)
+
 
 @dataclass(frozen=True)
 class Column:

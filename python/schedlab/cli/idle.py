@@ -18,8 +18,8 @@ from schedlab.cli._output import (
     print_title,
     progress,
 )
-from schedlab.idle import guess_machine, replay
-from schedlab.machine import Machine
+from schedlab.cli._traced import traced_machine
+from schedlab.idle import replay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def command(
     """
     if periods_file is not None and periods_file.suffix not in {".csv", ".parquet"}:
         raise click.UsageError(f"{periods_file}: --periods writes .csv or .parquet.")
-    machine = _machine(file, machine_name)
+    machine = traced_machine(file, machine_name)
     try:
         with progress(file, "replaying") as told:
             report, rows = replay(
@@ -92,19 +92,6 @@ def command(
         print_json({"file": str(file), "machine_guessed": machine_name is None, **report})
         return
     _print(file, report, guessed=machine_name is None)
-
-
-def _machine(file: Path, name: str | None) -> Machine:
-    if name is not None:
-        return Machine.load(name)
-    machine = guess_machine(file)
-    if machine is None:
-        names = ", ".join(Machine.names())
-        raise Refusal(
-            f"{file}: the generic machine has fewer CPUs or idle states than the trace; name the "
-            f"one that was traced with --machine: a file, or {names}"
-        )
-    return machine
 
 
 def _placed(file: Path, message: str) -> str:

@@ -13,6 +13,7 @@ from schedlab.cli._output import (
     cpu_list,
     decimal,
     integer,
+    limit_option,
     print_json,
     print_note,
     print_table,
@@ -36,14 +37,6 @@ _SUFFIXES = {"perfetto": ".perfetto-trace", "parquet": ".parquet", "csv": ".csv"
 
 _file = click.argument("file", type=click.Path(path_type=Path))
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_limit = click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=40,
-    show_default=True,
-    metavar="ROWS",
-    help="Print so many rows of a table at most; 0 for all. JSON is always whole.",
-)
 _machine = click.option(
     "--machine",
     "machine_name",
@@ -77,7 +70,7 @@ command.add_command(diff)
 @command.command
 @_file
 @_json
-@_limit
+@limit_option
 def info(*, file: Path, as_json: bool, limit: int) -> None:
     """Show what a trace holds: events, CPUs, duration, and how good the data are."""
     with progress(file, "reading") as told:
@@ -129,7 +122,7 @@ def info(*, file: Path, as_json: bool, limit: int) -> None:
 @_task
 @_comm
 @_json
-@_limit
+@limit_option
 def latency(
     *,
     file: Path,
@@ -187,7 +180,7 @@ def latency(
 @_task
 @_comm
 @_json
-@_limit
+@limit_option
 def tasks(
     *,
     file: Path,
@@ -238,7 +231,7 @@ def tasks(
 @command.command
 @_file
 @_json
-@_limit
+@limit_option
 def cpus(*, file: Path, as_json: bool, limit: int) -> None:
     """Show what each CPU did: busy, idle and interrupt time, switches."""
     with progress(file, "reading") as told:
@@ -309,7 +302,7 @@ def _print_frequencies(rows: Rows, limit: int) -> None:
 @_file
 @_machine
 @_json
-@_limit
+@limit_option
 def idle(*, file: Path, machine_name: str | None, as_json: bool, limit: int) -> None:
     """Show idle residency, and idle misses as the kernel counts them.
 

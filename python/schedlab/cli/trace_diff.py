@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli._output import Column, decimal, integer, print_json, print_table, print_title
+from schedlab.cli._output import (
+    Column,
+    decimal,
+    integer,
+    limit_option,
+    print_json,
+    print_table,
+    print_title,
+)
 from schedlab.diff import diff_traces
 from schedlab.trace import read_trace
 
@@ -21,14 +29,7 @@ FIGURES = ("run_ns", "wakeups", "p50_us", "p99_us", "migrations")
 @click.argument("one", type=click.Path(path_type=Path), metavar="A")
 @click.argument("other", type=click.Path(path_type=Path), metavar="B")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=40,
-    show_default=True,
-    metavar="ROWS",
-    help="Print so many rows of a table at most; 0 for all. JSON is always whole.",
-)
+@limit_option
 def diff(*, one: Path, other: Path, as_json: bool, limit: int) -> None:
     """Compare two traces of one workload: where decisions first part, and how figures differ.
 

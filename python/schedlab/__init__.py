@@ -9,6 +9,7 @@ from schedlab._schedlab import (
     WorkloadError,
     __version__,
 )
+from schedlab.comparison import CompareError, compare
 from schedlab.idle import idle_governors
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
@@ -19,6 +20,7 @@ from schedlab.trace import Converted, Idle, Trace, convert_trace, read_trace
 from schedlab.workload import Workload
 
 __all__ = [
+    "CompareError",
     "Converted",
     "Idle",
     "Kernel",
@@ -35,6 +37,7 @@ __all__ = [
     "Workload",
     "WorkloadError",
     "__version__",
+    "compare",
     "convert_trace",
     "cpuidle",
     "idle_governors",

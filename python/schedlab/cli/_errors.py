@@ -49,6 +49,7 @@ def refused() -> Iterator[None]:
         TraceError,
         WorkloadError,
     )
+    from schedlab.comparison.model import CompareError  # noqa: PLC0415 - as above
     from schedlab.store import StoreError  # noqa: PLC0415 - as above
     from schedlab.study.reading import StudyError  # noqa: PLC0415
 
@@ -65,6 +66,7 @@ def refused() -> Iterator[None]:
         WorkloadError,
         StudyError,
         StoreError,
+        CompareError,
     ) as error:
         raise Refusal(str(error)) from None
     except KeyboardInterrupt:

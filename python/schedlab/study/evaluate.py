@@ -29,19 +29,60 @@ def evaluate(study: Study, figures: Sequence[Figure], *, small: bool = False) ->
     for figure in figures:
         if figure.figure not in names.setdefault(figure.workload, []):
             names[figure.workload].append(figure.figure)
-    rows = []
     for metric in study.metrics:
+        known = names.get(metric.workload, [])
+        if metric.figure not in known:
+            raise StudyError(
+                f"{study.name}: workload {metric.workload} has no figure {metric.figure!r}; "
+                f"there are {', '.join(known)}"
+            )
+    compared = _compared(study, values)
+    rows = []
+    for number, metric in enumerate(study.metrics):
         for machine in study.machines_of(study.case(metric.workload)):
-            known = names.get(metric.workload, [])
-            if metric.figure not in known:
-                raise StudyError(
-                    f"{study.name}: workload {metric.workload} has no figure {metric.figure!r}; "
-                    f"there are {', '.join(known)}"
-                )
             rows += _levels(study, metric, machine, values, small=small)
             if metric.change is not None:
-                rows += _changes(study, metric, machine, values)
+                rows += [
+                    _change(
+                        study, metric, machine, kernel.name, compared[number, machine, kernel.name]
+                    )
+                    for kernel in study.treatments
+                ]
     return rows
+
+
+def _compared(study: Study, values: Values) -> dict[tuple[int, str, str], stats.Comparison]:
+    """Compare every treatment with the baseline wherever a metric has a change, judged together.
+
+    Runs of one iteration share their random numbers, so they pair.
+    """
+    places = [
+        (number, machine, kernel.name)
+        for number, metric in enumerate(study.metrics)
+        if metric.change is not None
+        for machine in study.machines_of(study.case(metric.workload))
+        for kernel in study.treatments
+    ]
+    measured = []
+    for number, machine, kernel_name in places:
+        metric = study.metrics[number]
+        base = _measured(study, metric, machine, study.baseline.name, values)
+        found = _measured(study, metric, machine, kernel_name, values)
+        try:
+            row = stats.measure(
+                base, found, paired=True, significance=study.significance, resamples=0
+            )
+        except ValueError as error:
+            raise StudyError(f"{study.name}: {metric.name} of {metric.workload}: {error}") from None
+        measured.append(row)
+    metrics = [study.metrics[number] for number, _, _ in places]
+    judged = stats.judge(
+        measured,
+        [metric.better for metric in metrics],
+        stats.Rules(significance=study.significance),
+        [metric.margin_pct for metric in metrics],
+    )
+    return dict(zip(places, judged, strict=True))
 
 
 def _by_kernel(figures: Sequence[Figure]) -> Values:
@@ -105,6 +146,7 @@ def _levels(
                 rule=rule,
                 tolerance=tolerance,
                 p=None,
+                p_corrected=None,
                 verdict=None,
                 ok=ok,
             )
@@ -112,49 +154,35 @@ def _levels(
     return rows
 
 
-def _changes(study: Study, metric: Metric, machine: str, values: Values) -> list[Row]:
-    rows = []
-    base = _measured(study, metric, machine, study.baseline.name, values)
-    for kernel in study.treatments:
-        found = _measured(study, metric, machine, kernel.name, values)
-        try:
-            compared = stats.compare(
-                base,
-                found,
-                better=metric.better,
-                margin_pct=metric.margin_pct,
-                significance=study.significance,
-            )
-        except ValueError as error:
-            raise StudyError(f"{study.name}: {metric.name} of {metric.workload}: {error}") from None
-        published = _published_change(study, metric, kernel.name)
-        claimed = kernel.name in (metric.treatments or [kernel.name])
-        expected = None
-        tolerance, ok = None, None
-        if claimed and metric.change != "fitted":
-            expected = _expected_change(study, metric, published)
-            tolerance, ok = _holds(study, metric, compared, expected)
-        rows.append(
-            Row(
-                machine=machine,
-                workload=metric.workload,
-                metric=f"{metric.name}, change",
-                kernel=kernel.name,
-                unit="%",
-                simulated=compared.change_pct,
-                interval=compared.interval_pct,
-                spread_pct=None,
-                published=published,
-                published_spread_pct=None,
-                expected=expected,
-                rule=f"{metric.change}" if claimed else "",
-                tolerance=tolerance,
-                p=compared.p,
-                verdict=compared.verdict,
-                ok=ok,
-            )
-        )
-    return rows
+def _change(
+    study: Study, metric: Metric, machine: str, kernel: str, compared: stats.Comparison
+) -> Row:
+    published = _published_change(study, metric, kernel)
+    claimed = kernel in (metric.treatments or [kernel])
+    expected = None
+    tolerance, ok = None, None
+    if claimed and metric.change != "fitted":
+        expected = _expected_change(study, metric, published)
+        tolerance, ok = _holds(study, metric, compared, expected)
+    return Row(
+        machine=machine,
+        workload=metric.workload,
+        metric=f"{metric.name}, change",
+        kernel=kernel,
+        unit="%",
+        simulated=compared.change_pct,
+        interval=compared.interval_pct,
+        spread_pct=None,
+        published=published,
+        published_spread_pct=None,
+        expected=expected,
+        rule=f"{metric.change}" if claimed else "",
+        tolerance=tolerance,
+        p=compared.p,
+        p_corrected=compared.p_holm,
+        verdict=compared.verdict,
+        ok=ok,
+    )
 
 
 def _expected_change(study: Study, metric: Metric, published: float | None) -> float | None:

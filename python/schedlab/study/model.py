@@ -268,8 +268,10 @@ class Row:
     of significance; 0 where it must be exact."""
     p: float | None
     """Of a change: paired t test of no difference."""
+    p_corrected: float | None
+    """That p corrected by Holm for the number of changes in the table."""
     verdict: Verdict | None
-    """Of a change."""
+    """Of a change, by the corrected p."""
     ok: bool | None
     """Whether the rule holds; ``None`` where there is none."""
 

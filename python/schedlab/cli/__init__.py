@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "pelt": ("pelt", "Utilisation rebuilt from a trace, against the kernel's own values."),
     "run": ("run", "Simulate a workload on a machine under a kernel."),
     "study": ("study", "Published comparisons, simulated anew: list, show, run."),
+    "bench": ("bench", "Benchmarks on real machines: run them, parse what other tools print."),
     "compare": ("compare", "Benchmark results against a baseline: which differences are real."),
     "report": ("report", "One HTML page that shows a trace, timeline included."),
     "kernel": ("kernel", "Kernels: list, show, diff."),

@@ -152,13 +152,48 @@ def test_explained_placements_name_candidates_and_the_reason() -> None:
 def test_a_run_is_written_as_a_trace(tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"run{suffix}"
     found = run_json("hackbench", "--duration", "0.01", "--trace", out)
-    if suffix == ".parquet":
-        assert pl.read_parquet(out).height == found["events"]
-    elif suffix == ".csv":
-        assert pl.read_csv(out, infer_schema_length=None).height == found["events"]
-    else:
-        trace = schedlab.read_trace(out)
-        assert sum(trace.info["events"].values()) == found["events"]
+    # Verdicts on sleeps follow from the other events, and are not among those of the run.
+    if suffix == ".pftrace":
+        counts = schedlab.read_trace(out).info["events"]
+        assert sum(counts.values()) == found["events"] + counts["cpu_idle_miss"]
+        return
+    parquet = suffix == ".parquet"
+    rows = pl.read_parquet(out) if parquet else pl.read_csv(out, infer_schema_length=None)
+    assert rows.filter(pl.col("event") != "cpu_idle_miss").height == found["events"]
+    missed = rows.height - found["events"]
+    assert missed == sum(row["above"] + row["below"] for row in found["idle_states"]) > 0
+
+
+def test_idle_states_are_counted_and_limited() -> None:
+    given = ("schbench", "--machine", "pixel6-gs101", "--kernel", "v6.1", "--duration", "0.3")
+    shown = run(*given, "--idle")
+    assert "too shallow" in shown.stdout
+    assert "rail S2M_VDD_CPUCL2, CPUs 6-7:" in shown.stdout
+    assert "MHz on average" in shown.stdout
+    limited = run_json(*given, "--cpu-latency-us", "400")["idle_states"]
+    entered = {(row["cpu"], row["name"]): row["usage"] for row in limited}
+    # The big cores' governor sees 455 us, the others' 230 and 340; all slept deeply before.
+    assert entered[7, "c2"] == 1
+    assert entered[0, "c2"] > 1
+
+
+def test_frequencies_are_chosen_and_limited() -> None:
+    given = ("schbench", "--machine", "pixel6-gs101", "--kernel", "v6.1", "--duration", "0.3")
+    found = run_json(*given, "--cpufreq", "userspace:1800", "--thermal-limit", "big:1600")
+    used = {row["cpus"]: row["khz"] for row in found["frequencies"] if row["time_ns"]}
+    assert used == {"0-3": 1_803_000, "4-5": 1_836_000, "6-7": 1_582_000}
+    assert sum(row["energy_mj"] for row in found["rails"]) == pytest.approx(
+        1e3 * found["energy"]["total_j"]
+    )
+    for wrong, words in [
+        (("--cpufreq", "ondemand"), "no cpufreq governor"),
+        (("--thermal-limit", "big:1"), "no kind of core big that runs at 1000 kHz"),
+        (("--thermal-limit", "big"), "takes KIND:MHZ"),
+        (("--cpufreq", "schedutil", "--kernel", "v2.6.32"), "has no schedutil"),
+    ]:
+        result = run(*given, *wrong)
+        assert result.exit_code == 2
+        assert words in result.output
 
 
 def test_a_recorded_run_answers_what_a_trace_answers() -> None:

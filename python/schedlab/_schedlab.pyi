@@ -244,7 +244,15 @@ def simulate(
     shuffle_ties: bool,
     keep_events: bool,
     keep_decisions: bool,
+    cpufreq: str | None = None,
+    cpu_latency_ns: int | None = None,
+    thermal_limits: list[tuple[str, int]] = ...,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[RunFacts, Table, Table, Table, Table, Table | None, Trace | None]: ...
+) -> tuple[
+    RunFacts,
+    tuple[Table, Table, Table, Table, Table, Table, Table],
+    Table | None,
+    Trace | None,
+]: ...
 def workload_names() -> list[str]: ...
 def workload_text(name: str) -> str | None: ...

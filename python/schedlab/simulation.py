@@ -14,7 +14,7 @@ from schedlab.machine import Machine
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import polars as pl
 
@@ -84,6 +84,15 @@ class Simulation:
     for idle CPUs (``ipis_kick``) and in place of its sleeping timer's (``ipis_timer``);
     ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
     CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""
+    idle_states: Frame
+    """A row per CPU and idle state, with what the kernel counts in sysfs: ``cpu, state, name,
+    usage, time_ns`` (exits included)``, above`` (sleeps too short for it: too deep)``, below``
+    (long enough for a deeper one: too shallow)``, rejected``."""
+    frequencies: Frame
+    """A row per frequency domain and operating point: ``domain, cpus, khz, time_ns``, and the
+    domain's ``changes``."""
+    rails: Frame
+    """A row per rail that the machine names: ``rail, cpus, energy_mj, power_mw`` (the mean)."""
     tasks: Frame
     """A row per task: ``task, comm, policy`` (with its priority if it is a real-time one)``,
     birth_cpu, cpu`` (the last one)``, runtime_ns, user_ns, switches, migrations``; ``birth_cpu`` is
@@ -105,6 +114,19 @@ class Simulation:
     """Placements after those: only the first 100000 are kept."""
     trace: Trace | None = None
     """The run's events, if kept, to be asked as a real trace is."""
+
+    @property
+    def power_mw(self) -> float | None:
+        """Give the mean power of the whole machine; ``None`` for a run without any time."""
+        return self.energy.total_j * 1e3 / (self.end_ns / 1e9) if self.end_ns else None
+
+    def idle_misses_pct(self) -> tuple[float, float] | None:
+        """Give the shares of sleeps that were too deep and too shallow, as the kernel counts them.
+
+        ``None`` if no CPU slept.
+        """
+        usage, above, below = (sum(self.idle_states[c]) for c in ("usage", "above", "below"))
+        return (100 * above / usage, 100 * below / usage) if usage else None
 
     def figure(self, name: str) -> float | None:
         """Give a figure by its name; ``None`` if nothing was measured.
@@ -201,6 +223,9 @@ def simulate(
     shuffle_ties: bool = False,
     keep_events: bool = False,
     keep_decisions: bool = False,
+    cpufreq: str | None = None,
+    cpu_latency_us: float | None = None,
+    thermal_limits_mhz: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Simulation:
     """Run a workload on a machine under a kernel until it ends or the time is up.
@@ -213,6 +238,11 @@ def simulate(
     ``keep_decisions`` every placement with its candidates. ``progress`` is called now and then
     with the virtual time and the duration, ns. Other threads run meanwhile.
 
+    ``cpufreq`` chooses the governor of CPU frequencies instead of the kernel and the machine:
+    ``performance``, ``powersave``, ``schedutil`` or ``userspace:MHZ``. ``cpu_latency_us`` limits
+    the exit latency of idle states as ``/dev/cpu_dma_latency`` does, and ``thermal_limits_mhz`` the
+    frequency of kinds of cores.
+
     Raises :class:`schedlab.WorkloadError`, :class:`schedlab.MachineError` or
     :class:`schedlab.KernelError`, whose texts name file, line and mend.
 
@@ -223,7 +253,7 @@ def simulate(
     machine = machine if isinstance(machine, Machine) else load_machine(machine)
     kernel = kernel if isinstance(kernel, Kernel) else load_kernel(kernel)
     workload = workload if isinstance(workload, WorkloadText) else load_workload(workload)
-    facts, figures, cpus, packages, tasks, decisions, trace = _schedlab.simulate(
+    facts, tables, decisions, trace = _schedlab.simulate(
         machine.native,
         kernel.native,
         workload.text,
@@ -234,8 +264,14 @@ def simulate(
         shuffle_ties=shuffle_ties,
         keep_events=keep_events,
         keep_decisions=keep_decisions,
+        cpufreq=cpufreq,
+        cpu_latency_ns=None if cpu_latency_us is None else latency_to_ns(cpu_latency_us),
+        thermal_limits=[
+            (kind, round(mhz * 1000)) for kind, mhz in (thermal_limits_mhz or {}).items()
+        ],
         progress=progress,
     )
+    figures, cpus, idle_states, frequencies, rails, packages, tasks = tables
     import polars as pl  # noqa: PLC0415 - a second of imports that most callers do not need
 
     nodes = machine.cpus.select("cpu", "node").cast(pl.UInt32)
@@ -251,6 +287,9 @@ def simulate(
         digest=facts["digest"],
         figures=pl.DataFrame(figures),
         cpus=nodes.join(pl.DataFrame(cpus), on="cpu", maintain_order="left"),
+        idle_states=pl.DataFrame(idle_states),
+        frequencies=pl.DataFrame(frequencies),
+        rails=pl.DataFrame(rails),
         tasks=pl.DataFrame(tasks),
         packages=pl.DataFrame(packages),
         energy=Energy(**facts["energy"]),
@@ -262,6 +301,20 @@ def simulate(
         if trace is None
         else Trace.recorded(f"{workload.name} on {machine.name}", trace),
     )
+
+
+def latency_to_ns(latency_us: float) -> int:
+    """Convert a latency limit.
+
+    >>> latency_to_ns(0.5)
+    500
+
+    Raises ``ValueError`` for what is no such limit.
+    """
+    most_us = 2**31 - 1
+    if not 0 <= latency_us <= most_us:
+        raise ValueError(f"a latency limit of {latency_us:g} us is none; give 0 to {most_us}")
+    return round(latency_us * 1000)
 
 
 def duration_to_ns(duration_s: float) -> int:

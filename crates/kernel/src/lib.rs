@@ -2,6 +2,7 @@
 //! here performs I/O, reads a clock or draws a random number; callers hand in what the hardware
 //! says, so the same code runs under a simulator, a replayed trace and a parity test.
 
+pub mod cpufreq;
 pub mod cpuidle;
 pub mod deadline;
 mod decision;

@@ -28,6 +28,10 @@ pub struct IdleState {
     pub target_residency_ns: u64,
     /// Power of a core all of whose threads are in this state or deeper, microwatts.
     pub power_uw: u64,
+    /// The same by the power of the core when it is busy at the present operating point, in
+    /// thousandths, where the state's power follows that; `power_uw` is then what it is where the
+    /// operating point is not known.
+    pub power_of_busy_permille: Option<u32>,
     /// Energy of one entry and exit beyond the state's own power, nanojoules.
     pub transition_energy_nj: u64,
     /// A busy loop (`CPUIDLE_FLAG_POLLING`).
@@ -37,6 +41,20 @@ pub struct IdleState {
     pub local_timer_stop: bool,
     /// Switched off by the driver or the user (`CPUIDLE_FLAG_OFF`, sysfs `disable`).
     pub disabled: bool,
+    /// The driver refuses to enter the state while an interrupt is pending, which the kernel counts
+    /// as `rejected`. Otherwise the processor returns at once.
+    pub rejects_pending: bool,
+}
+
+impl IdleState {
+    /// Power of a core in this state that would draw `busy_uw` if it were busy, microwatts.
+    #[inline]
+    pub fn power_at_uw(&self, busy_uw: u64) -> u64 {
+        match self.power_of_busy_permille {
+            Some(permille) => busy_uw * u64::from(permille) / 1000,
+            None => self.power_uw,
+        }
+    }
 }
 
 /// A kind of core. Symmetric machines have one, big.LITTLE two or three.
@@ -52,6 +70,8 @@ pub struct CpuType {
     pub idle_states: Vec<IdleState>,
     /// Time that a change of frequency takes, ns (`cpuinfo_transition_latency`).
     pub transition_latency_ns: u64,
+    /// The highest frequency that heat allows, kHz, if that is less than the fastest.
+    pub thermal_limit_khz: Option<u32>,
 }
 
 impl CpuType {
@@ -87,6 +107,13 @@ impl CpuType {
     #[inline]
     pub fn idle_power_uw(&self, state: usize) -> u64 {
         self.idle_states[state.min(self.idle_states.len() - 1)].power_uw
+    }
+
+    /// Power in idle state `state` of a core that would draw `busy_uw` if it were busy, microwatts; a
+    /// number beyond the table is the deepest state.
+    #[inline]
+    pub fn idle_power_at_uw(&self, state: usize, busy_uw: u64) -> u64 {
+        self.idle_states[state.min(self.idle_states.len() - 1)].power_at_uw(busy_uw)
     }
 
     /// Capacity at `khz`, out of 1024 (`capacity * khz / max_khz`).

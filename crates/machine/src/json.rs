@@ -48,6 +48,11 @@ impl Machine {
             "description": self.description(),
             "hz": self.hz(),
             "broadcast_irq": self.broadcast_irq().name(),
+            "cpufreq": self.usual_cpufreq().name(),
+            "rails": self.rails().iter().map(|rail| json!({
+                "name": rail.name,
+                "cpus": rail.cpus.to_string(),
+            })).collect::<Vec<_>>(),
             "cpu_count": self.cpu_count(),
             "cpus": cpus,
             "topology": {
@@ -93,6 +98,7 @@ fn cpu_type(kind: &CpuType, cpus: &str) -> Value {
         "cpus": cpus,
         "capacity": kind.capacity,
         "frequency_transition_ns": kind.transition_latency_ns,
+        "thermal_limit_khz": kind.thermal_limit_khz,
         "opps": kind.opps.iter().map(opp).collect::<Vec<_>>(),
         "idle_states": kind.idle_states.iter().map(idle_state).collect::<Vec<_>>(),
     })
@@ -106,10 +112,12 @@ fn idle_state(state: &IdleState) -> Value {
         "governor_exit_latency_ns": state.governor_exit_latency_ns,
         "target_residency_ns": state.target_residency_ns,
         "power_uw": state.power_uw,
+        "power_of_busy_permille": state.power_of_busy_permille,
         "transition_energy_nj": state.transition_energy_nj,
         "polling": state.polling,
         "local_timer_stop": state.local_timer_stop,
         "disabled": state.disabled,
+        "rejects_pending": state.rejects_pending,
     })
 }
 

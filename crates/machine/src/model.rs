@@ -38,6 +38,41 @@ impl BroadcastIrq {
     }
 }
 
+/// The cpufreq governor that the machine usually runs, unless a kernel or a run chooses another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsualCpufreq {
+    /// The highest frequency always.
+    #[default]
+    Performance,
+    /// The lowest.
+    Powersave,
+    /// What utilisation asks for; `performance` under kernels without it.
+    Schedutil,
+}
+
+impl UsualCpufreq {
+    /// Every variant with its name in files.
+    pub(crate) const NAMES: [(&'static str, UsualCpufreq); 3] = [
+        ("performance", UsualCpufreq::Performance),
+        ("powersave", UsualCpufreq::Powersave),
+        ("schedutil", UsualCpufreq::Schedutil),
+    ];
+
+    /// The name that files give it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, usual)| *usual == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A supply of some CPUs, as a power meter would show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rail {
+    /// Its name on the meter.
+    pub name: String,
+    /// The CPUs whose cores it feeds.
+    pub cpus: CpuSet,
+}
+
 /// Hardware as data. Every accessor that takes a CPU is an array look-up and panics when the
 /// machine has no such CPU.
 ///
@@ -56,6 +91,8 @@ pub struct Machine {
     pub(crate) description: String,
     pub(crate) hz: u32,
     pub(crate) broadcast_irq: BroadcastIrq,
+    pub(crate) usual_cpufreq: UsualCpufreq,
+    pub(crate) rails: Vec<Rail>,
     pub(crate) topology: Topology,
     pub(crate) distances: Vec<u32>,
     pub(crate) cpu_types: Vec<CpuType>,
@@ -97,6 +134,17 @@ impl Machine {
     #[inline]
     pub fn broadcast_irq(&self) -> BroadcastIrq {
         self.broadcast_irq
+    }
+
+    /// The cpufreq governor that the machine usually runs.
+    #[inline]
+    pub fn usual_cpufreq(&self) -> UsualCpufreq {
+        self.usual_cpufreq
+    }
+
+    /// What feeds which cores; empty where nobody said so.
+    pub fn rails(&self) -> &[Rail] {
+        &self.rails
     }
 
     /// The CPU tree.
@@ -253,6 +301,17 @@ impl Machine {
             state.exit_latency_ns = exit_latency_ns;
         }
         self
+    }
+
+    /// The same machine, whose cores of kind `name` run at `khz` at most, for heat. `None` if there is
+    /// no such kind, or it has no operating point as slow as that.
+    pub fn with_thermal_limit(mut self, name: &str, khz: u32) -> Option<Machine> {
+        let kind = self.cpu_types.iter_mut().find(|kind| kind.name == name)?;
+        if khz < kind.opps[0].khz {
+            return None;
+        }
+        kind.thermal_limit_khz = Some(khz);
+        Some(self)
     }
 
     /// What kernel paths cost.

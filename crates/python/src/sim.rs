@@ -1,8 +1,8 @@
 //! Simulated runs for Python. The interpreter is free meanwhile, progress is told now and then, and
 //! an interrupt from the keyboard ends the run.
 
-use crate::kernels::Kernel;
-use crate::machine::Machine;
+use crate::kernels::{Kernel, KernelError};
+use crate::machine::{Machine, MachineError};
 use crate::reading::{self, Pulse};
 use crate::table::{Columns, Table};
 use crate::trace::Trace;
@@ -10,7 +10,9 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use schedlab_kernel::cpufreq::CpufreqGovernor;
 use schedlab_kernel::fair::build::build_domains;
+use schedlab_machine::Machine as ModelMachine;
 use schedlab_sim::{
     Ending, Energy, Engine, FIRST_PID, Observer, Outcome, Settings, check, default_duration_ns,
 };
@@ -93,12 +95,30 @@ struct Keep {
 }
 
 /// A run's parts for Python: facts, figures, CPUs, packages, tasks, decisions and trace.
-type Parts<'py> = (Bound<'py, PyDict>, Table, Table, Table, Table, Option<Table>, Option<Trace>);
+type Parts<'py> = (Bound<'py, PyDict>, Tables, Option<Table>, Option<Trace>);
+
+/// Figures, CPUs, idle states, frequencies, rails, packages and tasks.
+type Tables = (Table, Table, Table, Table, Table, Table, Table);
+
+/// The machine with kinds of cores that heat limits, each to so many kHz.
+fn limited(machine: &ModelMachine, limits: &[(String, u32)]) -> PyResult<ModelMachine> {
+    let mut machine = machine.clone();
+    for (kind, khz) in limits {
+        let name = machine.name().to_owned();
+        machine = machine.with_thermal_limit(kind, *khz).ok_or_else(|| {
+            MachineError::new_err(format!(
+                "{name} has no kind of core {kind} that runs at {khz} kHz or less; see \
+                 `schedlab machine show {name}`"
+            ))
+        })?;
+    }
+    Ok(machine)
+}
 
 /// Runs a workload, given as the text of its file, on a machine under a kernel. Its first tasks
 /// start `start_ns` later than the file says.
 #[pyfunction]
-#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, progress=None))]
+#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "each is one part of what determines a run")]
 fn simulate<'py>(
     py: Python<'py>,
@@ -112,9 +132,13 @@ fn simulate<'py>(
     shuffle_ties: bool,
     keep_events: bool,
     keep_decisions: bool,
+    cpufreq: Option<&str>,
+    cpu_latency_ns: Option<i64>,
+    thermal_limits: Vec<(String, u32)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Parts<'py>> {
-    let (machine, kernel) = (&machine.inner, &kernel.inner);
+    let kernel = &kernel.inner;
+    let machine = &limited(&machine.inner, &thermal_limits)?;
     let mut workload = parse(text, &path, machine.cpu_count() as u32).map_err(refusal)?;
     for spawn in &mut workload.spawns {
         spawn.start_ns = spawn.start_ns.saturating_add(start_ns);
@@ -122,6 +146,12 @@ fn simulate<'py>(
     let duration_ns = duration_ns.unwrap_or_else(|| default_duration_ns(&workload));
     let mut settings = Settings::new(kernel, machine, duration_ns, seed);
     (settings.shuffle_ties, settings.explain) = (shuffle_ties, keep_decisions);
+    if let Some(name) = cpufreq {
+        let governor = name.parse::<CpufreqGovernor>();
+        let governor = governor.map_err(|error| KernelError::new_err(error.to_string()))?;
+        settings.cpufreq.governor = Some(governor);
+    }
+    settings.cpu_latency_ns = cpu_latency_ns.unwrap_or(settings.cpu_latency_ns);
     check(machine, &workload, &settings)
         .map_err(|error| WorkloadError::new_err(error.to_string()))?;
     let keep = Keep { events: keep_events, decisions: keep_decisions };
@@ -137,19 +167,28 @@ fn simulate<'py>(
         })?;
         let name = format!("{} on {}", workload.name, machine.name());
         let trace = Trace::recorded(PathBuf::from(name), outcome.take_trace(&kernel.name));
-        parts(py, &workload, &outcome, &births, keep, Some(trace.map_err(reading::refusal)?))
+        parts(
+            py,
+            machine,
+            &workload,
+            &outcome,
+            &births,
+            keep,
+            Some(trace.map_err(reading::refusal)?),
+        )
     } else {
         let outcome = py.detach(|| {
             let domains = build_domains(machine, kernel.domains);
             let engine = Engine::new(machine, domains, &workload, &settings, Births::default());
             drive(engine, duration_ns, u64::MAX, progress)
         })?;
-        parts(py, &workload, &outcome, &outcome.observer, keep, None)
+        parts(py, machine, &workload, &outcome, &outcome.observer, keep, None)
     }
 }
 
 fn parts<'py, O>(
     py: Python<'py>,
+    machine: &ModelMachine,
     workload: &Workload,
     outcome: &Outcome<O>,
     births: &Births,
@@ -159,10 +198,15 @@ fn parts<'py, O>(
     let decisions = keep.decisions.then(|| decision_table(outcome)).transpose()?;
     Ok((
         facts(py, workload, outcome)?,
-        figures(outcome)?,
-        cpu_table(outcome)?,
-        package_table(outcome)?,
-        task_table(outcome, births)?,
+        (
+            figures(outcome)?,
+            cpu_table(outcome)?,
+            idle_state_table(machine, outcome)?,
+            frequency_table(outcome)?,
+            rail_table(machine, outcome)?,
+            package_table(outcome)?,
+            task_table(outcome, births)?,
+        ),
         decisions,
         trace,
     ))
@@ -237,6 +281,57 @@ fn cpu_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
         .u64("kicks_sent", cpus().map(|cpu| cpu.balance.kicks_sent))
         .u64("kicks_answered", cpus().map(|cpu| cpu.balance.kicks_answered))
         .u64("kicks_refused", cpus().map(|cpu| cpu.balance.kicks_refused))
+        .table()
+}
+
+/// A row per CPU and idle state, with what the kernel counts.
+fn idle_state_table<O>(machine: &ModelMachine, outcome: &Outcome<O>) -> PyResult<Table> {
+    let rows = || {
+        machine.cpu_ids().zip(&outcome.cpus).flat_map(|(cpu, times)| {
+            let states = machine.idle_states(cpu).iter().zip(0_u32..);
+            let counts = times.idle_counts.iter();
+            states.zip(counts).map(move |((state, index), counts)| (cpu, index, state, counts))
+        })
+    };
+    Columns::default()
+        .u32("cpu", rows().map(|(cpu, ..)| cpu.0))
+        .u32("state", rows().map(|(_, index, ..)| index))
+        .text("name", rows().map(|(_, _, state, _)| state.name.as_str()))
+        .u64("usage", rows().map(|(.., counts)| counts.usage))
+        .u64("time_ns", rows().map(|(.., counts)| counts.time_ns))
+        .u64("above", rows().map(|(.., counts)| counts.above))
+        .u64("below", rows().map(|(.., counts)| counts.below))
+        .u64("rejected", rows().map(|(.., counts)| counts.rejected))
+        .table()
+}
+
+/// A row per frequency domain and operating point.
+fn frequency_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
+    let rows = || {
+        outcome.frequencies.iter().zip(0_u32..).flat_map(|(domain, index)| {
+            domain.points.iter().map(move |&(khz, time_ns)| (index, domain, khz, time_ns))
+        })
+    };
+    let cpus: Vec<String> = rows().map(|(_, domain, ..)| domain.cpus.to_string()).collect();
+    Columns::default()
+        .u32("domain", rows().map(|(index, ..)| index))
+        .text("cpus", cpus.iter().map(String::as_str))
+        .u32("khz", rows().map(|(_, _, khz, _)| khz))
+        .u64("time_ns", rows().map(|(.., time_ns)| time_ns))
+        .u64("changes", rows().map(|(_, domain, ..)| domain.changes))
+        .table()
+}
+
+/// A row per rail of the machine.
+fn rail_table<O>(machine: &ModelMachine, outcome: &Outcome<O>) -> PyResult<Table> {
+    let rows = || machine.rails().iter().zip(&outcome.energy.rails_j);
+    let cpus: Vec<String> = rows().map(|(rail, _)| rail.cpus.to_string()).collect();
+    let second = outcome.end_ns.max(1) as f64 / 1e9;
+    Columns::default()
+        .text("rail", rows().map(|(rail, _)| rail.name.as_str()))
+        .text("cpus", cpus.iter().map(String::as_str))
+        .f64("energy_mj", rows().map(|(_, j)| j * 1e3))
+        .f64("power_mw", rows().map(|(_, j)| j * 1e3 / second))
         .table()
 }
 

@@ -42,7 +42,10 @@ pub struct EnergyMeter {
     cores: Vec<Rail>,
     packages: Vec<Rail>,
     machine_uw: u64,
-    transition_fj: u128,
+    /// Power of each core at its present operating point with one busy thread.
+    busy_uw: Vec<u64>,
+    /// By core.
+    transition_fj: Vec<u128>,
     /// Changes that lie ahead of the earliest event, because a kernel path is executed at once.
     ahead: BinaryHeap<Reverse<Change>>,
     changes: u64,
@@ -123,6 +126,8 @@ pub struct Energy {
     pub machine_j: f64,
     /// Entries into and exits from idle states.
     pub transitions_j: f64,
+    /// What a meter would show of each of [`Machine::rails`]: its cores with their entries and exits.
+    pub rails_j: Vec<f64>,
 }
 
 impl Energy {
@@ -135,9 +140,9 @@ impl Energy {
     }
 }
 
-/// The deepest idle state of `cpu`; 0 if it has none.
+/// The deepest enabled idle state of `cpu`; 0 if it has none.
 pub fn deepest(machine: &Machine, cpu: CpuId) -> u32 {
-    machine.idle_states(cpu).len().saturating_sub(1) as u32
+    machine.idle_states(cpu).iter().rposition(|state| !state.disabled).unwrap_or(0) as u32
 }
 
 impl EnergyMeter {
@@ -151,13 +156,15 @@ impl EnergyMeter {
             cores: vec![rail.clone(); topology.cores().len()],
             packages: vec![rail; topology.packages().len()],
             machine_uw: machine.uncore_power().machine_uw,
-            transition_fj: 0,
+            busy_uw: vec![0; topology.cores().len()],
+            transition_fj: vec![0; topology.cores().len()],
             ahead: BinaryHeap::with_capacity(2 * machine.cpu_count()),
             changes: 0,
         };
         for cpu in machine.cpu_ids() {
             let activity = meter.cpus[cpu.index()];
             meter.cores[topology.cores().of(cpu)].count(activity, true);
+            meter.busy_uw[topology.cores().of(cpu)] = machine.busy_power_max_uw(cpu);
             meter.packages[topology.packages().of(cpu)].count(activity, true);
         }
         for cpu in machine.cpu_ids() {
@@ -188,12 +195,13 @@ impl EnergyMeter {
         if before == activity {
             return;
         }
+        let topology = machine.topology();
         if let Activity::Idle(state) = activity
             && let Some(state) = machine.idle_states(cpu).get(state as usize)
         {
-            self.transition_fj += u128::from(state.transition_energy_nj) * 1_000_000;
+            let own_fj = &mut self.transition_fj[topology.cores().of(cpu)];
+            *own_fj += u128::from(state.transition_energy_nj) * 1_000_000;
         }
-        let topology = machine.topology();
         let core = &mut self.cores[topology.cores().of(cpu)];
         core.count(before.of_core(), false);
         core.count(activity.of_core(), true);
@@ -205,12 +213,12 @@ impl EnergyMeter {
 
     fn settle(&mut self, machine: &Machine, cpu: CpuId, now_ns: u64) {
         let topology = machine.topology();
-        let core = &mut self.cores[topology.cores().of(cpu)];
+        let index = topology.cores().of(cpu);
+        let (core, busy_uw) = (&mut self.cores[index], self.busy_uw[index]);
         let power_uw = if core.busy > 0 {
-            let alone_uw = machine.busy_power_max_uw(cpu);
-            alone_uw * u64::from(machine.smt().power_permille(core.busy)) / 1000
+            busy_uw * u64::from(machine.smt().power_permille(core.busy)) / 1000
         } else {
-            machine.idle_power_uw(cpu, core.shallowest())
+            machine.cpu_type(cpu).idle_power_at_uw(core.shallowest(), busy_uw)
         };
         core.set(power_uw, now_ns);
 
@@ -221,6 +229,16 @@ impl EnergyMeter {
             machine.package_idle_power_uw(cpu, package.shallowest())
         };
         package.set(power_uw, now_ns);
+    }
+
+    /// The core of `cpu` runs at `khz` from `now_ns` on, before which no change is to come any more.
+    pub fn set_frequency(&mut self, machine: &Machine, cpu: CpuId, khz: u32, now_ns: u64) {
+        let core = machine.topology().cores().of(cpu);
+        let busy_uw = machine.busy_power_uw(cpu, khz);
+        if self.busy_uw[core] != busy_uw {
+            self.busy_uw[core] = busy_uw;
+            self.settle(machine, cpu, now_ns);
+        }
     }
 
     /// What the packages did until `now_ns`, the end of the run.
@@ -240,11 +258,23 @@ impl EnergyMeter {
             rail.set(0, now_ns);
             rail.energy_fj as f64 / 1e15
         };
+        for core in &mut self.cores {
+            core.set(0, now_ns);
+        }
+        let cores = machine.topology().cores();
+        let supply = |supply: &schedlab_machine::Rail| {
+            let fed = cores.groups().iter().enumerate();
+            let fed = fed.filter(|(_, core)| !(**core & supply.cpus).is_empty());
+            let fj = |(core, _): (usize, _)| self.cores[core].energy_fj + self.transition_fj[core];
+            fed.map(fj).sum::<u128>() as f64 / 1e15
+        };
+        let rails_j = machine.rails().iter().map(supply).collect();
         Energy {
+            rails_j,
             cores_j: self.cores.iter_mut().map(joules).collect(),
             packages_j: self.packages.iter_mut().map(joules).collect(),
             machine_j: (u128::from(self.machine_uw) * u128::from(now_ns)) as f64 / 1e15,
-            transitions_j: self.transition_fj as f64 / 1e15,
+            transitions_j: self.transition_fj.iter().sum::<u128>() as f64 / 1e15,
         }
     }
 }

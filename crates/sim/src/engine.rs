@@ -7,6 +7,8 @@ use crate::decisions::Decisions;
 use crate::devices::Arrivals;
 use crate::energy::{EnergyMeter, deepest};
 use crate::figures::Figures;
+use crate::frequency::Frequencies;
+use crate::idle_counts::IdleCounts;
 use crate::interpret::Step;
 use crate::lifecycle::Progress;
 use crate::lines::Lines;
@@ -79,7 +81,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     exit_latency_ns: state.governor_exit_latency_ns,
                     target_residency_ns: state.target_residency_ns,
                     polling: state.polling,
-                    disabled: false,
+                    disabled: state.disabled,
                 })
                 .collect();
             let capacity = u64::from(machine.capacity(cpu));
@@ -102,8 +104,13 @@ impl<'a, O: Observer> Engine<'a, O> {
                     let core = machine.topology().cores().siblings(cpu);
                     core.iter().filter(|&thread| thread != cpu).collect()
                 },
-                governor: AnyGovernor::new(settings.governor, tick_ns, capacity),
+                governor: AnyGovernor::with_config(
+                    settings.governor,
+                    &settings.governor_parameters.config(tick_ns, capacity),
+                ),
                 idle_ns: vec![0; states.len().max(1)],
+                idle_counts: vec![IdleCounts::default(); states.len().max(1)],
+                latency_req_ns: settings.cpu_latency_ns,
                 states,
                 share: CoreShare::new(machine, cpu),
                 pace: u64::MAX,
@@ -126,6 +133,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let program_names =
             workload.programs.iter().map(|program| strings.intern(program.comm.as_bytes()));
         let program_names = program_names.collect();
+        let (frequencies, schedutil) = Frequencies::new(machine, settings);
+        let events = cpu_count + frequencies.events();
         let mut engine = Engine {
             sched: Scheduler::new(settings.sched, domains, &capacities, 0),
             platform: Platform {
@@ -133,9 +142,10 @@ impl<'a, O: Observer> Engine<'a, O> {
                 clock_ns: 0,
                 horizon_ns: 0,
                 cpus: machine.cpu_ids().map(cpu).collect(),
-                queue: EventQueue::new(cpu_count, settings.shuffle_ties.then_some(settings.seed)),
+                queue: EventQueue::new(events, settings.shuffle_ties.then_some(settings.seed)),
                 broadcast: Broadcast::new(machine),
                 energy: EnergyMeter::new(machine),
+                frequencies,
                 lines: Lines::new(workload.objects.len()),
                 streams: Streams::new(machine, &workload.objects),
                 observer,
@@ -166,6 +176,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             expiries: 0,
             strings,
         };
+        engine.start_frequencies(schedutil);
         for cpu in machine.cpu_ids() {
             engine.sched.start_tickless(cpu);
             engine.note_idle_state(cpu, deepest(machine, cpu));
@@ -228,7 +239,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             if time_ns >= duration_ns {
                 return Some(Ending::TimeUp);
             }
-            self.handle(CpuId(cpu as u32), time_ns);
+            if cpu < self.platform.cpus.len() {
+                self.handle(CpuId(cpu as u32), time_ns);
+            } else {
+                self.change_frequencies(cpu, time_ns);
+            }
         }
         None
     }
@@ -305,6 +320,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.device_interrupts(cpu);
         }
         self.continue_running(cpu);
+        self.ask_for_frequencies();
         let state = &mut self.platform.cpus[index];
         // A CPU that is held up is busy for longer.
         state.busy_until_ns = state.busy_until_ns.max(self.platform.clock_ns);
@@ -512,6 +528,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 irq_ns: cpu.irq_ns,
                 softirq_ns: cpu.softirq_ns,
                 idle_ns: std::mem::take(&mut cpu.idle_ns),
+                idle_counts: std::mem::take(&mut cpu.idle_counts),
                 ticks: cpu.ticks,
                 idle_ticks: cpu.idle_ticks,
                 ipis: cpu.ipis,
@@ -553,6 +570,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             task_names: crate::record::task_names(&self.platform.comms),
             packages: self.platform.energy.packages(self.platform.machine, end_ns),
             energy: self.platform.energy.read(self.platform.machine, end_ns),
+            frequencies: self.platform.frequencies.finish(end_ns),
             decisions: decisions.kept,
             decisions_left_out: decisions.left_out,
             strings: self.strings,

@@ -2,12 +2,14 @@
 
 use crate::energy::Activity;
 use crate::engine::Engine;
+use crate::idle_counts::IdleCounts;
 use crate::observe::Observer;
 use crate::platform::{Cpu, Doing};
 use crate::queue::NEVER;
-use schedlab_kernel::cpuidle::{Governor, IdleHardware, LATENCY_UNLIMITED_NS, SleepLength};
+use schedlab_kernel::cpuidle::{Governor, IdleHardware, SleepLength};
+use schedlab_kernel::pelt::{CpuUtilization, sched_cpu_util};
 use schedlab_kernel::sched::Scheduler;
-use schedlab_machine::CpuId;
+use schedlab_machine::{CpuId, Verdict};
 use schedlab_trace::EventKind;
 use std::cmp::Reverse;
 
@@ -55,6 +57,7 @@ impl<O: Observer> Engine<'_, O> {
     /// `get_next_timer_interrupt()` does not look.
     fn try_to_stop_tick(&mut self, cpu: CpuId) {
         let index = cpu.index();
+        self.sched.count_idle_call(cpu);
         if self.platform.cpus[index].tick_ns != NEVER
             && self.sched.stop_tick(cpu, &mut self.platform)
         {
@@ -93,6 +96,7 @@ impl<O: Observer> Engine<'_, O> {
         self.platform.energy.set(cpu, Activity::Busy, self.platform.clock_ns);
         self.sched.set_idle_state(cpu, None);
         self.platform.emit(cpu, EventKind::IdleExit { cpu });
+        self.judge(cpu, since_ns, state);
         self.platform.clock_ns += machine.path_costs().idle_exit_ns;
         let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
         self.platform.cpus[index].got_tick = tick_due;
@@ -100,6 +104,22 @@ impl<O: Observer> Engine<'_, O> {
         let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
         let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
         governor.reflect(states, state as usize, residency_ns, &mut view);
+    }
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// Counts the sleep that ends now as the kernel does.
+    fn judge(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
+        let platform = &mut self.platform;
+        let duration_ns = platform.clock_ns - since_ns;
+        let counts = &mut platform.cpus[cpu.index()].idle_counts;
+        let states = platform.machine.idle_states(cpu);
+        let below = match IdleCounts::count(counts, states, state as usize, duration_ns) {
+            Verdict::Fits => return,
+            Verdict::TooDeep => false,
+            Verdict::TooShallow => true,
+        };
+        platform.remark(cpu, EventKind::IdleMiss { cpu, state, below });
     }
 }
 
@@ -111,6 +131,7 @@ struct IdleView {
     got_tick: bool,
     poll_limit: bool,
     cpu_util: u64,
+    latency_req_ns: i64,
 }
 
 impl IdleView {
@@ -120,13 +141,21 @@ impl IdleView {
         let sleep_ns = until(timer_ns).saturating_sub(now_ns as i64);
         let delta_next_ns = until(timer_ns.min(cpu.tick_ns)).saturating_sub(now_ns as i64);
         let state = &sched.cpus()[id.index()];
+        let utilization = CpuUtilization {
+            cfs: state.util,
+            cfs_estimated: state.util_est,
+            rt: state.util_rt,
+            dl: state.util_dl,
+            irq: state.util_irq,
+        };
         IdleView {
             now_ns,
             sleep: SleepLength { sleep_ns, delta_next_ns },
             tick_stopped: cpu.tick_ns == NEVER,
             got_tick: cpu.got_tick,
             poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
-            cpu_util: state.util.max(state.util_est).min(state.capacity_orig),
+            cpu_util: sched_cpu_util(&utilization, state.capacity_orig),
+            latency_req_ns: cpu.latency_req_ns,
         }
     }
 }
@@ -139,7 +168,7 @@ impl IdleHardware for IdleView {
         self.sleep
     }
     fn latency_req_ns(&self) -> i64 {
-        LATENCY_UNLIMITED_NS
+        self.latency_req_ns
     }
     fn tick_stopped(&self) -> bool {
         self.tick_stopped

@@ -135,6 +135,9 @@ pub(crate) fn fingerprint(kind: &EventKind) -> u64 {
         EventKind::IpiSend { target_cpu, .. } => {
             pack(11, 0, target_cpu.map_or(u64::MAX, |cpu| u64::from(cpu.0)))
         }
+        EventKind::Frequency { cpu, frequency_khz } => {
+            pack(13, u64::from(frequency_khz), u64::from(cpu.0))
+        }
         _ => pack(12, 0, 0),
     }
 }

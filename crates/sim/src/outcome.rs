@@ -3,7 +3,10 @@
 use crate::decisions::Explained;
 use crate::energy::{Energy, PackageTimes};
 use crate::figures::Figure;
-use schedlab_kernel::cpuidle::GovernorKind;
+use crate::frequency::FrequencyTimes;
+use crate::idle_counts::IdleCounts;
+use schedlab_kernel::cpufreq::CpufreqRules;
+use schedlab_kernel::cpuidle::{GovernorKind, GovernorParameters, LATENCY_UNLIMITED_NS};
 use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::sched::{BalanceCounts, SchedConfig};
 use schedlab_machine::{CpuId, Machine};
@@ -17,6 +20,13 @@ pub struct Settings {
     pub sched: SchedConfig,
     /// The idle governor.
     pub governor: GovernorKind,
+    /// What parameters the idle governor has.
+    pub governor_parameters: GovernorParameters,
+    /// The longest exit latency that any CPU may have, ns: what `/dev/cpu_dma_latency` and
+    /// `pm_qos_resume_latency_us` ask for. [`LATENCY_UNLIMITED_NS`] asks for nothing.
+    pub cpu_latency_ns: i64,
+    /// CPU frequencies.
+    pub cpufreq: CpufreqRules,
     /// The run ends at this time at the latest, ns.
     pub duration_ns: u64,
     /// The seed of everything random.
@@ -33,6 +43,9 @@ impl Settings {
         Settings {
             sched: kernel.config(machine.cpu_count()),
             governor: kernel.governor,
+            governor_parameters: kernel.governor_parameters,
+            cpu_latency_ns: LATENCY_UNLIMITED_NS,
+            cpufreq: kernel.cpufreq,
             duration_ns,
             seed,
             shuffle_ties: false,
@@ -65,6 +78,8 @@ pub struct CpuTimes {
     pub softirq_ns: u64,
     /// In each idle state, ns.
     pub idle_ns: Vec<u64>,
+    /// What the kernel counts of each idle state.
+    pub idle_counts: Vec<IdleCounts>,
     /// Ticks.
     pub ticks: u64,
     /// Of these, ticks that found it idle.
@@ -129,6 +144,8 @@ pub struct Outcome<O> {
     pub packages: Vec<PackageTimes>,
     /// Energy.
     pub energy: Energy,
+    /// How long each frequency domain had which operating point.
+    pub frequencies: Vec<FrequencyTimes>,
     /// Explained decisions, the first [`DECISIONS_MAX`](crate::DECISIONS_MAX) of them.
     pub decisions: Vec<Explained>,
     /// Those after them.

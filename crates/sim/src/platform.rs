@@ -5,6 +5,8 @@ use crate::broadcast::Broadcast;
 use crate::decisions::Decisions;
 use crate::devices::Arrivals;
 use crate::energy::{Activity, EnergyMeter};
+use crate::frequency::Frequencies;
+use crate::idle_counts::IdleCounts;
 use crate::lines::Lines;
 use crate::observe::{Digest, Observer, fingerprint};
 use crate::queue::{EventQueue, NEVER};
@@ -136,6 +138,10 @@ pub struct Cpu {
     pub states: Vec<State>,
     /// Time in each idle state, ns.
     pub idle_ns: Vec<u64>,
+    /// What the kernel counts of each.
+    pub idle_counts: Vec<IdleCounts>,
+    /// The longest exit latency that its idle state may have, ns.
+    pub latency_req_ns: i64,
     /// Its idle governor.
     pub governor: AnyGovernor,
     /// Until when its host holds it up, so that it does not schedule, ns.
@@ -161,6 +167,8 @@ pub struct Platform<'a, O> {
     pub broadcast: Broadcast,
     /// Power.
     pub energy: EnergyMeter,
+    /// Operating points.
+    pub frequencies: Frequencies,
     /// Cache lines of the workload.
     pub lines: Lines,
     /// Who goes through which memory.
@@ -207,6 +215,14 @@ impl<O: Observer> Platform<'_, O> {
         self.events += 1;
         self.digest.add(self.clock_ns ^ (u64::from(cpu.0) << 48));
         self.digest.add(fingerprint(&kind));
+        if O::ACTIVE {
+            let pid = self.cpus[cpu.index()].running;
+            self.observer.event(&Event { timestamp_ns: self.clock_ns, cpu, pid, kind });
+        }
+    }
+
+    /// Takes an event down that follows from others: it is neither counted nor digested.
+    pub fn remark(&mut self, cpu: CpuId, kind: EventKind) {
         if O::ACTIVE {
             let pid = self.cpus[cpu.index()].running;
             self.observer.event(&Event { timestamp_ns: self.clock_ns, cpu, pid, kind });
@@ -420,9 +436,9 @@ impl<O: Observer> Hardware for Platform<'_, O> {
         self.clock_ns / self.tick_ns
     }
 
-    fn frequency_capacity(&self, _: CpuId) -> u64 {
-        // Frequencies are fixed at their highest, as the kernels modelled here run without cpufreq.
-        1024
+    #[inline]
+    fn frequency_capacity(&self, cpu: CpuId) -> u64 {
+        self.frequencies.scale(cpu)
     }
 
     fn take_irq_ns(&mut self, _: CpuId) -> u64 {

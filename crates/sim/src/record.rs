@@ -110,6 +110,8 @@ fn tracepoint(kind: &EventKind) -> &'static str {
         EventKind::Exec { .. } => "sched_process_exec",
         EventKind::Exit { .. } => "sched_process_exit",
         EventKind::IdleEnter { .. } | EventKind::IdleExit { .. } => "cpu_idle",
+        EventKind::IdleMiss { .. } => "cpu_idle_miss",
+        EventKind::Frequency { .. } => "cpu_frequency",
         EventKind::IpiSend { .. } => "ipi_send_cpu",
         EventKind::WakeIdleWithoutIpi { .. } => "sched_wake_idle_without_ipi",
         _ => "other",

@@ -20,17 +20,30 @@ pub struct CoreShare {
 impl CoreShare {
     /// `cpu`, with its core to itself.
     pub fn new(machine: &Machine, cpu: CpuId) -> CoreShare {
-        let capacity = u64::from(machine.capacity(cpu));
         let threads = machine.topology().cores().siblings(cpu).iter().count();
-        let speed = |busy: usize| {
-            let throughput = u64::from(machine.smt().throughput_permille(busy));
-            capacity * throughput / busy as u64
-        };
-        let speeds = match threads {
-            0 | 1 => Box::from([capacity * FULL_SPEED / 1024]),
-            _ => (1..=threads).map(speed).collect(),
-        };
-        CoreShare { speeds, busy_siblings: 0, ahead: Vec::with_capacity(16) }
+        let speeds = vec![0; threads.max(1)].into_boxed_slice();
+        let mut share = CoreShare { speeds, busy_siblings: 0, ahead: Vec::with_capacity(16) };
+        share.set_frequency(machine, cpu, machine.max_khz(cpu));
+        share
+    }
+
+    /// `cpu`, whose share this is, runs at `khz` from now on.
+    pub fn set_frequency(&mut self, machine: &Machine, cpu: CpuId, khz: u32) {
+        let (khz, max_khz) = (u64::from(khz), u64::from(machine.max_khz(cpu)));
+        let capacity = u64::from(machine.capacity(cpu));
+        let alone = self.speeds.len() == 1;
+        for (speed, busy) in self.speeds.iter_mut().zip(1_usize..) {
+            *speed = match alone {
+                true => capacity * FULL_SPEED / 1024,
+                false => {
+                    let throughput = u64::from(machine.smt().throughput_permille(busy));
+                    capacity * throughput / busy as u64
+                }
+            };
+            if khz != max_khz {
+                *speed = *speed * khz / max_khz;
+            }
+        }
     }
 
     /// Work per ns at the time that was reached.

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::observe::Observer;
 use crate::outcome::{Outcome, Settings};
+use schedlab_kernel::cpufreq::CpufreqGovernor;
 use schedlab_kernel::fair::build::{DomainRules, build_domains};
 use schedlab_machine::Machine;
 use schedlab_workload::WorkloadError;
@@ -32,6 +33,11 @@ pub enum SimError {
         /// It.
         duration_ns: u64,
     },
+    /// A governor that the kernel does not have.
+    #[error(
+        "this kernel has no schedutil; choose another cpufreq governor, or a kernel from v4.7 on"
+    )]
+    NoSchedutil,
     /// The workload cannot run, or not on this machine.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -85,6 +91,11 @@ pub fn check(machine: &Machine, workload: &Workload, settings: &Settings) -> Res
     let duration_ns = settings.duration_ns;
     if !(1..=DURATION_MAX_NS).contains(&duration_ns) {
         return Err(SimError::Duration { duration_ns });
+    }
+    if settings.cpufreq.governor == Some(CpufreqGovernor::Schedutil)
+        && settings.cpufreq.schedutil.is_none()
+    {
+        return Err(SimError::NoSchedutil);
     }
     workload.validate()?;
     workload.validate_on(machine)?;

@@ -2,6 +2,7 @@
 
 use crate::energy::{Activity, deepest};
 use crate::engine::Engine;
+use crate::idle_counts::IdleCounts;
 use crate::outcome::Outcome;
 use crate::patience::Patience;
 use schedlab_kernel::fair::TaskId;
@@ -102,7 +103,9 @@ fn watch_real_time<O: crate::Observer>(
 pub fn verify_outcome(machine: &Machine, outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
     let cpus = machine.cpu_count();
     let mut last_ns = vec![0; cpus];
-    for event in &outcome.observer {
+    // A change of frequency is the hardware's: its CPUs may be on their way beyond it.
+    let by_cpus = |event: &&Event| !matches!(event.kind, EventKind::Frequency { .. });
+    for event in outcome.observer.iter().filter(by_cpus) {
         let last_ns = &mut last_ns[event.cpu.index()];
         if event.timestamp_ns < *last_ns {
             return Err(format!("{event:?} comes after {last_ns} ns of its CPU"));
@@ -209,14 +212,23 @@ impl Places {
     }
 }
 
+/// What becomes of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Activity(Activity),
+    Khz(u32),
+}
+
 /// Idle periods, as events tell them, and the energy that follows from them.
 struct Idle<'a> {
     machine: &'a Machine,
     /// Activity of each CPU, and since when.
     cpus: Vec<(Activity, u64)>,
-    /// Every change of activity: when, which CPU, to what.
-    changes: Vec<(u64, CpuId, Activity)>,
+    /// Every change of activity or frequency: when, which CPU, to what.
+    changes: Vec<(u64, CpuId, Change)>,
     idle_ns: Vec<u64>,
+    /// What the kernel should have counted.
+    counts: Vec<Vec<IdleCounts>>,
     running: Vec<Pid>,
 }
 
@@ -228,6 +240,10 @@ impl<'a> Idle<'a> {
             cpus: vec![(Activity::Busy, 0); count],
             changes: Vec::new(),
             idle_ns: vec![0; count],
+            counts: machine
+                .cpu_ids()
+                .map(|cpu| vec![IdleCounts::default(); machine.idle_states(cpu).len().max(1)])
+                .collect(),
             running: vec![Pid::IDLE; count],
         }
     }
@@ -249,10 +265,19 @@ impl<'a> Idle<'a> {
                     return Err("it did not idle".to_owned());
                 };
                 // The event comes once the CPU has woken up, which takes power and time.
-                let hardware_state = self.machine.idle_states(cpu).get(state as usize);
-                let exit_ns = hardware_state.map_or(0, |state| state.exit_latency_ns);
+                let states = self.machine.idle_states(cpu);
+                let exit_ns = states.get(state as usize).map_or(0, |state| state.exit_latency_ns);
+                let since_ns = self.cpus[cpu.index()].1;
+                if event.timestamp_ns < since_ns + exit_ns {
+                    return Err(format!("asleep since {since_ns} ns, it woke in no time"));
+                }
+                let counts = &mut self.counts[cpu.index()];
+                IdleCounts::count(counts, states, state as usize, event.timestamp_ns - since_ns);
                 self.change(event.timestamp_ns - exit_ns, cpu, Activity::Waking(state));
                 self.change(event.timestamp_ns, cpu, Activity::Busy);
+            }
+            EventKind::Frequency { cpu, frequency_khz } => {
+                self.changes.push((event.timestamp_ns, cpu, Change::Khz(frequency_khz)));
             }
             _ => {}
         }
@@ -264,7 +289,7 @@ impl<'a> Idle<'a> {
         if matches!(before, Activity::Idle(_)) {
             self.idle_ns[cpu.index()] += now_ns - since_ns;
         }
-        self.changes.push((now_ns, cpu, activity));
+        self.changes.push((now_ns, cpu, Change::Activity(activity)));
     }
 
     fn verify(mut self, outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
@@ -280,6 +305,21 @@ impl<'a> Idle<'a> {
                     "CPU {} idled for {idle_ns} ns by its events, {told_ns} ns by its sums",
                     cpu.0
                 ));
+            }
+        }
+        for (cpu, (own, told)) in self.counts.iter().zip(&outcome.cpus).enumerate() {
+            let rejected = told.idle_counts.iter().map(|counts| counts.rejected);
+            let own = own.iter().zip(rejected);
+            let own = own.map(|(own, rejected)| IdleCounts { rejected, ..*own });
+            if !own.eq(told.idle_counts.iter().copied()) {
+                return Err(format!("CPU {cpu} counts other sleeps than it had by its events"));
+            }
+        }
+        for domain in &outcome.frequencies {
+            let told_ns: u64 = domain.points.iter().map(|(_, time_ns)| time_ns).sum();
+            if told_ns != outcome.end_ns {
+                let cpus = domain.cpus;
+                return Err(format!("the frequencies of CPUs {cpus} make {told_ns} ns"));
             }
         }
         for (number, package) in outcome.packages.iter().enumerate() {
@@ -299,7 +339,7 @@ impl<'a> Idle<'a> {
         }
         self.changes.sort_by_key(|&(time_ns, ..)| time_ns);
         let told_j = outcome.energy.total_j() - outcome.energy.machine_j;
-        let energy_j = self.integral_j(outcome.end_ns);
+        let energy_j = self.integral_j(outcome);
         if (told_j - energy_j).abs() > 1e-9 * energy_j.max(1.0) {
             return Err(format!("energy is {told_j} J, but the integral of power {energy_j} J"));
         }
@@ -307,17 +347,28 @@ impl<'a> Idle<'a> {
     }
 
     /// The integral of the power of all cores and packages, with what transitions take.
-    fn integral_j(&self, end_ns: u64) -> f64 {
-        let machine = self.machine;
+    fn integral_j(&self, outcome: &Outcome<Vec<Event>>) -> f64 {
+        let (machine, end_ns) = (self.machine, outcome.end_ns);
+        let mut khz = vec![0; machine.cpu_count()];
+        for domain in &outcome.frequencies {
+            domain.cpus.iter().for_each(|cpu| khz[cpu.index()] = domain.first_khz);
+        }
         let mut now: Vec<Activity> =
             machine.cpu_ids().map(|cpu| Activity::Idle(deepest(machine, cpu))).collect();
         let (mut energy_fj, mut since_ns) = (0_u128, 0);
-        for &(time_ns, cpu, activity) in &self.changes {
+        for &(time_ns, cpu, change) in &self.changes {
             if time_ns > end_ns {
                 break;
             }
-            energy_fj += u128::from(self.power_uw(&now)) * u128::from(time_ns - since_ns);
+            energy_fj += u128::from(self.power_uw(&now, &khz)) * u128::from(time_ns - since_ns);
             since_ns = time_ns;
+            let activity = match change {
+                Change::Activity(activity) => activity,
+                Change::Khz(new_khz) => {
+                    khz[cpu.index()] = new_khz;
+                    continue;
+                }
+            };
             if let Activity::Idle(state) = activity
                 && now[cpu.index()] != activity
                 && let Some(state) = machine.idle_states(cpu).get(state as usize)
@@ -326,12 +377,12 @@ impl<'a> Idle<'a> {
             }
             now[cpu.index()] = activity;
         }
-        energy_fj += u128::from(self.power_uw(&now)) * u128::from(end_ns - since_ns);
+        energy_fj += u128::from(self.power_uw(&now, &khz)) * u128::from(end_ns - since_ns);
         energy_fj as f64 / 1e15
     }
 
     /// The power of all cores and packages, by looking at each.
-    fn power_uw(&self, now: &[Activity]) -> u64 {
+    fn power_uw(&self, now: &[Activity], khz: &[u32]) -> u64 {
         let machine = self.machine;
         // Of the CPUs: how many are busy, how many wake, and the shallowest state of the others.
         let census = |cpus: &schedlab_machine::CpuSet| {
@@ -345,12 +396,10 @@ impl<'a> Idle<'a> {
         };
         let core_uw = |core: &schedlab_machine::CpuSet| {
             let Some(cpu) = core.first() else { return 0 };
+            let busy_uw = machine.busy_power_uw(cpu, khz[cpu.index()]);
             match census(core) {
-                (0, _, least) => machine.idle_power_uw(cpu, least as usize),
-                (busy, ..) => {
-                    let permille = u64::from(machine.smt().power_permille(busy));
-                    machine.busy_power_max_uw(cpu) * permille / 1000
-                }
+                (0, _, least) => machine.cpu_type(cpu).idle_power_at_uw(least as usize, busy_uw),
+                (busy, ..) => busy_uw * u64::from(machine.smt().power_permille(busy)) / 1000,
             }
         };
         let package_uw = |package: &schedlab_machine::CpuSet| {

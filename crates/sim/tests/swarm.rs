@@ -5,6 +5,7 @@
 mod draw;
 
 use draw::{Dice, kernel, machine};
+use schedlab_kernel::cpuidle::LATENCY_UNLIMITED_NS;
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_machine::{CpuId, CpuSet};
 use schedlab_sim::{Ending, Engine, Nothing, Settings, check, run_watched};
@@ -235,6 +236,13 @@ fn case(seed: u64) -> Result<(), String> {
     let settings = Settings {
         shuffle_ties: dice.chance(30),
         explain: dice.chance(10),
+        cpu_latency_ns: dice.pick(&[
+            LATENCY_UNLIMITED_NS,
+            LATENCY_UNLIMITED_NS,
+            0,
+            50_000,
+            300_000,
+        ]),
         ..Settings::new(&kernel, &machine, duration_ns, seed)
     };
     let every = dice.pick(&[1, 1, 7, 50]);

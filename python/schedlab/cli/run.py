@@ -75,6 +75,28 @@ FORMATS: dict[str, Literal["perfetto", "parquet", "csv"]] = {
 @click.option(
     "--interrupts", is_flag=True, help="Show ticks, kicks and interrupts of every CPU by kind."
 )
+@click.option(
+    "--idle", is_flag=True, help="Show every idle state: entries, time, and misses of both kinds."
+)
+@click.option(
+    "--cpufreq",
+    metavar="GOVERNOR",
+    help="performance, powersave, schedutil or userspace:MHZ.  [default: the kernel's, else the "
+    "machine's usual one]",
+)
+@click.option(
+    "--cpu-latency-us",
+    type=click.FloatRange(0, 2**31 - 1),
+    metavar="US",
+    help="No idle state with a longer exit latency, as by /dev/cpu_dma_latency.",
+)
+@click.option(
+    "--thermal-limit",
+    "thermal_limits",
+    metavar="KIND:MHZ",
+    multiple=True,
+    help="Heat keeps this kind of core at or below a frequency, as in big:1800.",
+)
 @click.option("--explain", is_flag=True, help="List where tasks were placed, and why.")
 @click.option(
     "--explain-task",
@@ -101,6 +123,10 @@ def command(
     trace_file: Path | None,
     page: Path | None,
     interrupts: bool,
+    idle: bool,
+    cpufreq: str | None,
+    cpu_latency_us: float | None,
+    thermal_limits: tuple[str, ...],
     explain: bool,
     explain_task: int | None,
     limit: int,
@@ -125,6 +151,9 @@ def command(
             shuffle_ties=shuffle_ties,
             keep_events=trace_file is not None or page is not None,
             keep_decisions=explain or explain_task is not None,
+            cpufreq=cpufreq,
+            cpu_latency_us=cpu_latency_us,
+            thermal_limits_mhz=dict(map(_thermal_limit, thermal_limits)),
             progress=told,
         )
     if run.ending == "stuck":
@@ -141,6 +170,8 @@ def command(
     _print(run, limit)
     if interrupts:
         _print_interrupts(run, limit)
+    if idle:
+        _print_idle(run)
     if run.decisions is not None:
         _print_decisions(run, explain_task, limit)
         if run.decisions_left_out:
@@ -152,6 +183,16 @@ def _format(out: Path) -> Literal["perfetto", "parquet", "csv"]:
     if to is None:
         raise click.UsageError(f"{out}: --trace writes {', '.join(FORMATS)}.")
     return to
+
+
+def _thermal_limit(text: str) -> tuple[str, float]:
+    kind, colon, mhz = text.rpartition(":")
+    try:
+        if colon and kind and float(mhz) > 0:
+            return kind, float(mhz)
+    except ValueError:
+        pass
+    raise click.UsageError(f"{text}: --thermal-limit takes KIND:MHZ, as in big:1800.")
 
 
 def _stuck(run: Simulation) -> str:
@@ -183,7 +224,11 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
         "digest": run.digest,
         "figures": run.figures.to_dicts(),
         "energy": vars(run.energy),
+        "power_mw": run.power_mw,
+        "rails": run.rails.to_dicts(),
         "cpus": run.cpus.to_dicts(),
+        "idle_states": run.idle_states.to_dicts(),
+        "frequencies": run.frequencies.to_dicts(),
         "packages": run.packages.to_dicts(),
         "tasks": run.tasks.to_dicts(),
         **explained,
@@ -234,7 +279,53 @@ def _print(run: Simulation, limit: int) -> None:
         f"{energy.packages_j:,.3f}, machine {energy.machine_j:,.3f}, idle entries and exits "
         f"{energy.transitions_j:,.3f}"
     )
+    for rail, cpus, energy_mj, power_mw in run.rails.iter_rows():
+        click.echo(f"rail {rail}, CPUs {cpus}: {energy_mj:,.3f} mJ, {power_mw:,.3f} mW on average")
+    if run.frequencies["changes"].sum():
+        _print_frequencies(run)
     click.echo(f"{run.events:,} events, digest {run.digest}")
+
+
+def _print_frequencies(run: Simulation) -> None:
+    """Tell how fast each domain was on average, and how often that changed."""
+    for rows in run.frequencies.partition_by("domain", maintain_order=True):
+        mean_khz = sum(rows["khz"] * rows["time_ns"]) / max(run.end_ns, 1)
+        click.echo(
+            f"CPUs {rows['cpus'][0]}: {mean_khz / 1e3:,.1f} MHz on average, "
+            f"{rows['changes'][0]:,} changes"
+        )
+
+
+def _print_idle(run: Simulation) -> None:
+    """Tell what the kernel counts of the idle states, those of the same name together."""
+    import polars as pl  # noqa: PLC0415 - a second of imports that most callers do not need
+
+    counts = ("usage", "time_ns", "above", "below", "rejected")
+    rows = (
+        run.idle_states.group_by("state", "name", maintain_order=True)
+        .agg(pl.len().alias("cpus"), *(pl.col(count).sum() for count in counts))
+        .sort("state", maintain_order=True)
+        .to_dicts()
+    )
+    for row in rows:
+        row["time_pct"] = 100 * row["time_ns"] / max(row["cpus"] * run.end_ns, 1)
+    click.echo()
+    print_table(
+        [
+            Column("name", "idle state", numeric=False),
+            Column("cpus", "CPUs"),
+            Column("usage", "entries", integer),
+            Column("time_pct", "time %", decimal(2)),
+            Column("above", "too deep", integer),
+            Column("below", "too shallow", integer),
+            Column("rejected", "rejected", integer),
+        ],
+        rows,
+    )
+    misses = run.idle_misses_pct()
+    if misses is not None:
+        too_deep_pct, too_shallow_pct = misses
+        click.echo(f"misses: {too_deep_pct:.2f} % too deep, {too_shallow_pct:.2f} % too shallow")
 
 
 def _print_interrupts(run: Simulation, limit: int) -> None:

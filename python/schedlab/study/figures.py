@@ -12,6 +12,10 @@
 - ``idle ticks per busy tick``: those against the ticks of CPUs that had
 - ``kicks``, ``broadcasts``: requests to balance for idle CPUs, and interrupts of the timer that
   stands in for those of sleeping CPUs
+- ``idle too deep``, ``idle too shallow``: sleeps that the kernel counts as misses of either kind,
+  percent of all sleeps
+- ``power``: of the whole machine on average, mW; ``power NAME``: of each rail that it names
+- ``frequency changes``: of all domains
 - ``busiest softirq``: time in softirqs of the CPU that spends most there, percent
 """
 
@@ -42,6 +46,10 @@ EVERY_RUN = {
     "kicks": "1",
     "broadcasts": "1",
     "busiest softirq": "%",
+    "idle too deep": "%",
+    "idle too shallow": "%",
+    "power": "mW",
+    "frequency changes": "1",
 }
 
 # A node that did less took part by accident: an interrupt, a moment of balancing.
@@ -57,6 +65,10 @@ def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
     own = every_run(done)
     figures += [
         {"figure": name, "unit": unit, "value": own[name]} for name, unit in EVERY_RUN.items()
+    ]
+    figures += [
+        {"figure": f"power {name}", "unit": "mW", "value": power_mw}
+        for name, power_mw in done.rails.select("rail", "power_mw").iter_rows()
     ]
     schema = {"figure": pl.String, "unit": pl.String, "value": pl.Float64}
     return pl.DataFrame(figures, schema=schema).select(
@@ -88,6 +100,8 @@ def every_run(done: Simulation) -> dict[str, float | None]:
     asleep_ns = max(asleep.agg(pl.col("time_ns").sum())["time_ns"], default=0)
     idle_ticks = sum(done.cpus["idle_ticks"])
     busy_ticks = sum(done.cpus["ticks"]) - idle_ticks
+    too_deep_pct, too_shallow_pct = done.idle_misses_pct() or (None, None)
+    changes = done.frequencies.group_by("domain").agg(pl.col("changes").first())["changes"]
     return {
         "birth CPUs": float(forked["birth_cpu"].drop_nulls().n_unique()),
         "run time": span_ns / 1e6 if done.ending == "finished" else None,
@@ -104,5 +118,9 @@ def every_run(done: Simulation) -> dict[str, float | None]:
         "busiest softirq": 100 * max(done.cpus["softirq_ns"]) / done.end_ns
         if done.end_ns
         else None,
+        "idle too deep": too_deep_pct,
+        "idle too shallow": too_shallow_pct,
+        "power": done.power_mw,
+        "frequency changes": float(sum(changes)),
         "package asleep": 100 * asleep_ns / done.end_ns if done.end_ns else None,
     }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Turn", "plan"]
 
 # What a run yields and how it is stored; another number makes older runs unknown.
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ def _kernel_toml(
         **case.kernel_settings,
     }
     for target, value in settings.items():
-        _set(document, target, value, f"kernel {choice.kernel}", create=False)
+        # Parameters of governors are in no kernel's file, whose parser knows them all.
+        create = target.startswith(("cpuidle.", "cpufreq."))
+        _set(document, target, value, f"kernel {choice.kernel}", create=create)
     if turn is not None and turn.target.startswith("kernel."):
         _scale(document, turn.target.removeprefix("kernel."), turn.factor, f"kernel {choice.name}")
     if settings:

@@ -28,6 +28,32 @@ impl Config {
     }
 }
 
+/// What of a governor's parameters a kernel file sets; machine and tick give the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GovernorParameters {
+    /// See [`Config::utilization_shift`].
+    pub utilization_shift: u32,
+    /// See [`Config::haltpoll`].
+    pub haltpoll: HaltpollParameters,
+}
+
+impl Default for GovernorParameters {
+    /// The kernel's.
+    fn default() -> Self {
+        let Config { utilization_shift, haltpoll, .. } = Config::new(0, 0);
+        Self { utilization_shift, haltpoll }
+    }
+}
+
+impl GovernorParameters {
+    /// All that a governor has to know on a CPU of `capacity` out of 1024, under a tick of
+    /// `tick_ns`.
+    pub fn config(&self, tick_ns: u64, capacity: u64) -> Config {
+        let Self { utilization_shift, haltpoll } = *self;
+        Config { tick_ns, capacity, utilization_shift, haltpoll }
+    }
+}
+
 /// One value of a governor's internal state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {

@@ -32,7 +32,7 @@ mod ladder;
 mod menu;
 mod teo;
 
-pub use any::{AnyGovernor, Config, Detail};
+pub use any::{AnyGovernor, Config, Detail, GovernorParameters};
 pub use haltpoll::{Haltpoll, HaltpollParameters};
 pub use hardware::{FixedHardware, Inputs, Recorder};
 pub use idleutil::Idleutil;

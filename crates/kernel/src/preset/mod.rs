@@ -11,7 +11,8 @@
 
 mod settings;
 
-use crate::cpuidle::GovernorKind;
+use crate::cpufreq::{CpufreqGovernor, CpufreqRules, Release};
+use crate::cpuidle::{GovernorKind, GovernorParameters};
 use crate::fair::balance::BalanceRules;
 use crate::fair::build::DomainRules;
 use crate::fair::classic::ClassicRules;
@@ -111,6 +112,10 @@ pub struct Kernel {
     pub domains: DomainRules,
     /// The idle governor, unless a scenario chooses another.
     pub governor: GovernorKind,
+    /// What its file sets of that governor's parameters.
+    pub governor_parameters: GovernorParameters,
+    /// CPU frequencies.
+    pub cpufreq: CpufreqRules,
 }
 
 #[derive(Deserialize)]
@@ -129,7 +134,9 @@ struct File {
     #[serde(default)]
     nohz: NohzRules,
     domains: Option<Spanned<DomainRules>>,
-    cpuidle: Cpuidle,
+    cpuidle: Spanned<Cpuidle>,
+    #[serde(default)]
+    cpufreq: Option<Spanned<Cpufreq>>,
 }
 
 #[derive(Deserialize)]
@@ -165,6 +172,17 @@ struct Wake {
 #[serde(deny_unknown_fields)]
 struct Cpuidle {
     governor: Spanned<String>,
+    utilization_shift: Option<u32>,
+    halt_poll_ns: Option<u32>,
+    halt_poll_grow_start_ns: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cpufreq {
+    governor: Option<Spanned<String>>,
+    schedutil: Option<Release>,
+    rate_limit_us: Option<u64>,
 }
 
 /// What is wrong, and where in the text.
@@ -285,8 +303,8 @@ fn check(file: File) -> Result<Kernel, Fault> {
     };
     let fair_span = file.fair.span();
     let fair = fair(file.fair.into_inner()).map_err(|what| (fair_span, what))?;
-    let governor = file.cpuidle.governor.get_ref().parse::<GovernorKind>();
-    let governor = governor.map_err(|error| (file.cpuidle.governor.span(), error.to_string()))?;
+    let (governor, governor_parameters) = cpuidle(&file.cpuidle)?;
+    let cpufreq = file.cpufreq.as_ref().map(cpufreq).transpose()?.unwrap_or_default();
     let ByTracking { placement, wake, ttwu_queue, balance, domains } = by_tracking;
     Ok(Kernel {
         name: file.name,
@@ -302,7 +320,61 @@ fn check(file: File) -> Result<Kernel, Fault> {
         nohz: file.nohz,
         domains,
         governor,
+        governor_parameters,
+        cpufreq,
     })
+}
+
+/// The idle governor, and those of its parameters that the file sets: one that it does not have is
+/// refused.
+fn cpuidle(table: &Spanned<Cpuidle>) -> Result<(GovernorKind, GovernorParameters), Fault> {
+    let file = table.get_ref();
+    let kind = file.governor.get_ref().parse::<GovernorKind>();
+    let kind = kind.map_err(|error| (file.governor.span(), error.to_string()))?;
+    let mut parameters = GovernorParameters::default();
+    let by_utilisation =
+        matches!(kind, GovernorKind::TeoUtilV2 | GovernorKind::TeoUtilV6 | GovernorKind::Idleutil);
+    let polls = matches!(kind, GovernorKind::Haltpoll6_1 | GovernorKind::Haltpoll6_12);
+    let refuse = |what: &str| Err((table.span(), format!("{what} is nothing that {kind} has")));
+    match file.utilization_shift {
+        Some(_) if !by_utilisation => return refuse("utilization_shift"),
+        Some(shift) if shift > 20 => {
+            let what = "utilization_shift is 0 to 20: a CPU is utilized above capacity >> shift";
+            return Err((table.span(), what.to_owned()));
+        }
+        Some(shift) => parameters.utilization_shift = shift,
+        None => {}
+    }
+    if !polls && (file.halt_poll_ns.is_some() || file.halt_poll_grow_start_ns.is_some()) {
+        return refuse("halt_poll_ns or halt_poll_grow_start_ns");
+    }
+    let haltpoll = &mut parameters.haltpoll;
+    haltpoll.halt_poll_ns = file.halt_poll_ns.unwrap_or(haltpoll.halt_poll_ns);
+    haltpoll.grow_start_ns = file.halt_poll_grow_start_ns.unwrap_or(haltpoll.grow_start_ns);
+    Ok((kind, parameters))
+}
+
+fn cpufreq(table: &Spanned<Cpufreq>) -> Result<CpufreqRules, Fault> {
+    let file = table.get_ref();
+    let governor = match &file.governor {
+        None => None,
+        Some(name) => {
+            let governor = name.get_ref().parse::<CpufreqGovernor>();
+            Some(governor.map_err(|error| (name.span(), error.to_string()))?)
+        }
+    };
+    let refuse = |what: &str| Err((table.span(), what.to_owned()));
+    if file.schedutil.is_none() && governor == Some(CpufreqGovernor::Schedutil) {
+        return refuse("governor is schedutil, but nothing says whose; add schedutil = \"v6.12\"");
+    }
+    if file.schedutil.is_none() && file.rate_limit_us.is_some() {
+        return refuse("rate_limit_us is schedutil's; add schedutil = \"v6.12\", or remove it");
+    }
+    if file.rate_limit_us.is_some_and(|us| us > TIME_MAX_NS / 1_000) {
+        return refuse("rate_limit_us must be 10 s at most");
+    }
+    let rate_limit_ns = file.rate_limit_us.map(|us| us * 1_000);
+    Ok(CpufreqRules { governor, schedutil: file.schedutil, rate_limit_ns })
 }
 
 /// What kernels have that track the load of each task, and how they build domains.

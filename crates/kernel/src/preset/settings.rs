@@ -1,6 +1,7 @@
 //! A kernel's settings as names and values, for people to read and compare.
 
 use super::Kernel;
+use crate::cpuidle::GovernorParameters;
 use crate::fair::classic::ClassicRules;
 use crate::fair::nohz::NohzRules;
 use crate::fair::queue::FairRules;
@@ -53,6 +54,24 @@ impl Kernel {
             ]);
         }
         settings.push(("cpuidle.governor", self.governor.to_string()));
+        let (own, usual) = (self.governor_parameters, GovernorParameters::default());
+        if own.utilization_shift != usual.utilization_shift {
+            settings.push(("cpuidle.utilization_shift", own.utilization_shift.to_string()));
+        }
+        if own.haltpoll != usual.haltpoll {
+            settings.push(("cpuidle.halt_poll_ns", own.haltpoll.halt_poll_ns.to_string()));
+            let start_ns = own.haltpoll.grow_start_ns.to_string();
+            settings.push(("cpuidle.halt_poll_grow_start_ns", start_ns));
+        }
+        if let Some(governor) = self.cpufreq.governor {
+            settings.push(("cpufreq.governor", governor.to_string()));
+        }
+        if let Some(release) = self.cpufreq.schedutil {
+            settings.push(("cpufreq.schedutil", release.name().to_owned()));
+        }
+        if let Some(limit_ns) = self.cpufreq.rate_limit_ns {
+            settings.push(("cpufreq.rate_limit_us", (limit_ns / 1_000).to_string()));
+        }
         settings
     }
 

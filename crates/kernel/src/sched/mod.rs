@@ -17,6 +17,7 @@ pub use placement::WakeFlags;
 pub use run_queue::RunQueue;
 pub use task::{AffinityId, NewTask, Task, TaskState};
 
+use crate::cpufreq::{Request, Schedutil};
 use crate::fair::TaskId;
 use crate::fair::balance::BalanceRules;
 use crate::fair::census::Census;
@@ -105,6 +106,8 @@ pub struct Scheduler {
     /// CPUs that still take part in an attempt to balance that has left some out.
     candidates: CpuSet,
     rt: rt::RtClass,
+    /// Chooses frequencies, if it is the governor.
+    schedutil: Option<Schedutil>,
 }
 
 impl Scheduler {
@@ -145,6 +148,7 @@ impl Scheduler {
             moving: Vec::with_capacity(32),
             candidates: CpuSet::EMPTY,
             rt: rt::RtClass::new(),
+            schedutil: None,
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
             classic_cpus: match config.classic {
                 Some(_) => vec![CpuView { idle: true, ..CpuView::default() }; cpu_count],
@@ -184,6 +188,37 @@ impl Scheduler {
     /// (`sched_idle_set_state()`). Fork placement prefers shallow ones.
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_us: Option<u32>) {
         self.cpus[cpu.index()].idle_exit_latency_us = exit_latency_us;
+    }
+
+    /// Has `schedutil` choose frequencies from now on.
+    pub fn set_schedutil(&mut self, schedutil: Schedutil) {
+        self.schedutil = Some(schedutil);
+    }
+
+    /// Schedutil chooses frequencies, without which energy-aware placement does not work
+    /// (`sd_is_eas_possible()`).
+    pub fn has_schedutil(&self) -> bool {
+        self.schedutil.is_some()
+    }
+
+    /// The oldest change of frequency that the governor asked for and that was not taken yet.
+    #[inline]
+    pub fn take_frequency_request(&mut self) -> Option<Request> {
+        self.schedutil.as_mut()?.take_request()
+    }
+
+    /// `cpu` idles and would stop its tick, if that does not stand already
+    /// (`tick_nohz_idle_stop_tick()`).
+    #[inline]
+    pub fn count_idle_call(&mut self, cpu: CpuId) {
+        if let Some(schedutil) = &mut self.schedutil {
+            schedutil.count_idle_call(cpu);
+        }
+    }
+
+    /// Heat takes so much of `cpu`'s capacity (`arch_update_hw_pressure()`).
+    pub fn set_hw_pressure(&mut self, cpu: CpuId, pressure: u64) {
+        self.cpus[cpu.index()].hw_pressure = pressure;
     }
 
     /// A run queue.

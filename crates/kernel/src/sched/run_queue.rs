@@ -44,6 +44,8 @@ pub struct RunQueue {
     pub(super) tasks: Vec<TaskId>,
     /// What balancing remembers.
     pub(super) balance: QueueState,
+    /// Its utilisation changed, of which the governor of its frequency is yet to hear.
+    pub(super) util_changed: bool,
     /// The CPU that code on this one chose last where any would do (`distribute_cpu_mask_prev`).
     pub(super) chosen_last: Option<CpuId>,
 }
@@ -91,6 +93,7 @@ impl RunQueue {
             avg_scan_cost_ns: 0,
             tasks: Vec::with_capacity(QUEUE_ROOM),
             balance: QueueState::default(),
+            util_changed: false,
             chosen_last: None,
         }
     }
@@ -167,6 +170,12 @@ impl Scheduler {
         if self.config.classic.is_some() {
             self.publish_classic(cpu);
         }
+        if let Some(schedutil) = &mut self.schedutil
+            && std::mem::take(&mut self.rqs[cpu.index()].util_changed)
+        {
+            let now_ns = self.rqs[cpu.index()].clock.clock;
+            schedutil.update(cpu, now_ns, false, &self.cpus);
+        }
     }
 
     /// Tells others that wake-ups wait on `cpu`.
@@ -201,13 +210,14 @@ impl Scheduler {
         if rq.removed.count > 0 {
             let gone = std::mem::take(&mut rq.removed);
             rq.avg.remove(gone.load_avg, gone.util_avg, gone.runnable_avg);
+            rq.util_changed = true;
         }
         if rq.avg.is_current(now) {
             return;
         }
         let counts = rq.fair.counts();
         let runnable = u64::from(counts.nr_running - counts.nr_delayed);
-        rq.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
+        rq.util_changed |= rq.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
     }
 
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
@@ -236,6 +246,7 @@ impl Scheduler {
         if !attached {
             let rq = &mut self.rqs[cpu.index()];
             rq.avg.attach(&mut self.tasks[id.index()].avg, weight);
+            rq.util_changed = true;
         }
     }
 
@@ -291,7 +302,9 @@ impl Scheduler {
         if averages == Averages::Detach && tracked {
             let weight = self.entities[id.index()].load.weight;
             let task = &mut self.tasks[id.index()];
-            self.rqs[cpu.index()].avg.detach(&task.avg, weight);
+            let rq = &mut self.rqs[cpu.index()];
+            rq.avg.detach(&task.avg, weight);
+            rq.util_changed = true;
             task.avg.last_update_time = 0;
         }
         let rq = &mut self.rqs[cpu.index()];

@@ -8,7 +8,7 @@ use super::{cores, layout, raw};
 use crate::error::Fault;
 use crate::{
     BroadcastIrq, CacheCosts, CpuSet, CpuType, FrequencyDomain, Machine, MemoryLimits, PathCosts,
-    SmtCurve, Topology, UncorePower,
+    Rail, SmtCurve, Topology, UncorePower, UsualCpufreq,
 };
 
 /// The default tick rate: `CONFIG_HZ_250`, the kernel's own default.
@@ -59,6 +59,17 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
             }
         },
     };
+    let usual_cpufreq = match &file.cpufreq {
+        None => UsualCpufreq::default(),
+        Some(name) => match UsualCpufreq::NAMES.iter().find(|(known, _)| known == name.get_ref()) {
+            Some((_, usual)) => *usual,
+            None => {
+                let what = "cpufreq is \"performance\", \"powersave\" or \"schedutil\"";
+                return fault(name, what);
+            }
+        },
+    };
+    let rails = rails(&file.rail, &topology)?;
     let distances = distances(file.numa.as_ref(), &topology)?;
     let smt = smt(file.smt.as_ref(), topology.threads_per_core_max())?;
     let types = cpu_types(&file.cpu_type, &topology)?;
@@ -89,6 +100,8 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         description: file.description,
         hz,
         broadcast_irq,
+        usual_cpufreq,
+        rails,
         topology,
         distances,
         cpu_types: types.cpu_types,
@@ -102,6 +115,33 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         path_costs,
         memory_limits,
     })
+}
+
+/// Supplies, none of which feeds half a core or one that another feeds.
+fn rails(raw: &[Spanned<raw::Rail>], topology: &Topology) -> Result<Vec<Rail>, Fault> {
+    let mut rails: Vec<Rail> = Vec::with_capacity(raw.len());
+    for table in raw {
+        let raw::Rail { name, cpus: list } = table.get_ref();
+        let cpus = layout::cpu_list(list)?;
+        if let Some(cpu) = (cpus - *topology.cpus()).first() {
+            return fault(list, &format!("rail {name} feeds CPU {cpu}, which is not there"));
+        }
+        if cpus.is_empty() {
+            return fault(list, &format!("rail {name} feeds no CPU; remove it"));
+        }
+        if let Some(other) = rails.iter().find(|other| !(other.cpus & cpus).is_empty()) {
+            return fault(list, &format!("rails {} and {name} feed the same CPU", other.name));
+        }
+        if rails.iter().any(|other| other.name == *name) {
+            return fault(table, &format!("a second rail {name}; names are unique"));
+        }
+        let cut = |core: &&CpuSet| !(**core & cpus).is_empty() && !(**core - cpus).is_empty();
+        if let Some(core) = topology.cores().groups().iter().find(cut) {
+            return fault(list, &format!("rail {name} feeds half the core of CPUs {core}"));
+        }
+        rails.push(Rail { name: name.clone(), cpus });
+    }
+    Ok(rails)
 }
 
 fn unknown_cost<'a>(

@@ -23,13 +23,40 @@ pub fn cpu_type(raw: &raw::CpuType) -> Result<CpuType, Fault> {
         Some(us) => scaled(us, 1e3, "frequency_transition_us")?,
         None => 0,
     };
+    let opps = opps(&raw.opps)?;
+    let thermal_limit_khz = match &raw.thermal_limit_khz {
+        Some(limit) if *limit.get_ref() < opps[0].khz => {
+            return fault(limit, "the thermal limit is below the slowest operating point");
+        }
+        limit => limit.as_ref().map(|limit| *limit.get_ref()),
+    };
+    let idle_states = idle_states(&raw.idle_states)?;
+    deeper_draws_less(raw, &opps, &idle_states)?;
     Ok(CpuType {
         name: raw.name.clone(),
         capacity,
-        opps: opps(&raw.opps)?,
-        idle_states: idle_states(&raw.idle_states)?,
+        opps,
+        idle_states,
         transition_latency_ns,
+        thermal_limit_khz,
     })
+}
+
+/// Whatever the operating point, no state draws more than a shallower one, or than a busy core.
+fn deeper_draws_less(raw: &raw::CpuType, opps: &[Opp], states: &[IdleState]) -> Result<(), Fault> {
+    for opp in opps.iter().filter(|_| states.iter().any(|s| s.power_of_busy_permille.is_some())) {
+        for (pair, place) in states.windows(2).zip(raw.idle_states.get_ref().iter().skip(1)) {
+            let [shallow, deep] = pair else { continue };
+            if deep.power_at_uw(opp.power_uw) > shallow.power_at_uw(opp.power_uw) {
+                let what = format!(
+                    "{} draws more than {} at {} kHz; correct power_mw or power_of_busy",
+                    deep.name, shallow.name, opp.khz
+                );
+                return fault(place, &what);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn opps(raw: &Spanned<Vec<Spanned<raw::Opp>>>) -> Result<Vec<Opp>, Fault> {
@@ -138,10 +165,18 @@ fn idle_state(raw: &raw::IdleState) -> Result<IdleState, Fault> {
         governor_exit_latency_ns,
         target_residency_ns: scaled(&raw.target_residency_us, 1e3, "target_residency_us")?,
         power_uw: scaled(&raw.power_mw, 1e3, "power_mw")?,
+        power_of_busy_permille: match &raw.power_of_busy {
+            Some(share) if !(0.0..=1.0).contains(share.get_ref()) => {
+                return fault(share, "power_of_busy is a share of a busy core's power, 0 to 1");
+            }
+            Some(share) => Some(scaled(share, 1e3, "power_of_busy")? as u32),
+            None => None,
+        },
         transition_energy_nj: optional(&raw.transition_energy_uj, "transition_energy_uj")?,
         polling: raw.polling,
         local_timer_stop: raw.local_timer_stop,
         disabled: raw.disabled,
+        rejects_pending: raw.rejects_pending,
     })
 }
 

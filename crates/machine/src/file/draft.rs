@@ -1,8 +1,8 @@
 //! A machine as it is about to be written: nothing derived, nothing checked yet.
 
 use crate::{
-    BroadcastIrq, CacheCosts, CpuSet, CpuType, Machine, MemoryLimits, PathCosts, SmtCurve,
-    Topology, UncorePower,
+    BroadcastIrq, CacheCosts, CpuSet, CpuType, Machine, MemoryLimits, PathCosts, Rail, SmtCurve,
+    Topology, UncorePower, UsualCpufreq,
 };
 
 /// What a machine file says. Importers fill one; the written text is then loaded like any other
@@ -12,6 +12,8 @@ pub(crate) struct Draft {
     pub description: String,
     pub hz: u32,
     pub broadcast_irq: BroadcastIrq,
+    pub usual_cpufreq: UsualCpufreq,
+    pub rails: Vec<Rail>,
     pub topology: Topology,
     pub distances: Vec<u32>,
     pub kinds: Vec<Kind>,
@@ -47,6 +49,8 @@ impl From<&Machine> for Draft {
             description: machine.description.clone(),
             hz: machine.hz,
             broadcast_irq: machine.broadcast_irq,
+            usual_cpufreq: machine.usual_cpufreq,
+            rails: machine.rails.clone(),
             topology: machine.topology.clone(),
             distances: machine.distances.clone(),
             kinds: kinds.collect(),

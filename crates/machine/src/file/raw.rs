@@ -16,6 +16,7 @@ pub struct File {
     pub description: String,
     pub hz: Option<Spanned<u32>>,
     pub broadcast_irq: Option<Spanned<String>>,
+    pub cpufreq: Option<Spanned<String>>,
     pub topology: Option<Spanned<Topology>>,
     pub cpu_groups: Option<Spanned<CpuGroups>>,
     pub numa: Option<Spanned<Numa>>,
@@ -27,6 +28,8 @@ pub struct File {
     pub memory: Costs,
     #[serde(default)]
     pub kernel_paths: Costs,
+    #[serde(default)]
+    pub rail: Vec<Spanned<Rail>>,
     #[serde(default)]
     pub cpu_type: Vec<Spanned<CpuType>>,
 }
@@ -94,6 +97,14 @@ pub struct PackageIdle {
     pub mw: Spanned<f64>,
 }
 
+/// A supply.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rail {
+    pub name: String,
+    pub cpus: Spanned<String>,
+}
+
 /// A kind of core.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +114,7 @@ pub struct CpuType {
     pub capacity: Option<Spanned<u32>>,
     pub frequency_domains: Option<Spanned<Domains>>,
     pub frequency_transition_us: Option<Spanned<f64>>,
+    pub thermal_limit_khz: Option<Spanned<u32>>,
     pub opps: Spanned<Vec<Spanned<Opp>>>,
     pub idle_states: Spanned<Vec<Spanned<IdleState>>>,
 }
@@ -126,6 +138,7 @@ pub struct IdleState {
     pub governor_exit_latency_us: Option<Spanned<f64>>,
     pub target_residency_us: Spanned<f64>,
     pub power_mw: Spanned<f64>,
+    pub power_of_busy: Option<Spanned<f64>>,
     pub transition_energy_uj: Option<Spanned<f64>>,
     #[serde(default)]
     pub polling: bool,
@@ -133,6 +146,8 @@ pub struct IdleState {
     pub local_timer_stop: bool,
     #[serde(default)]
     pub disabled: bool,
+    #[serde(default)]
+    pub rejects_pending: bool,
     #[serde(default)]
     pub residency_below_latency: bool,
 }

@@ -7,7 +7,8 @@ use super::cores::{DOMAIN_LEVELS, domains_by_level};
 use super::draft::{Draft, Kind};
 use super::layout::Regular;
 use crate::{
-    BroadcastIrq, CacheCosts, CpuSet, IdleState, Machine, MemoryLimits, Opp, PathCosts, Topology,
+    BroadcastIrq, CacheCosts, CpuSet, IdleState, Machine, MemoryLimits, Opp, PathCosts, Rail,
+    Topology, UsualCpufreq,
 };
 
 /// Comments of a file by the table or key that they stand above; `""` is the head of the file.
@@ -36,6 +37,9 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
     if draft.broadcast_irq != BroadcastIrq::default() {
         page.line(&format!("broadcast_irq = {}", quoted(draft.broadcast_irq.name())));
     }
+    if draft.usual_cpufreq != UsualCpufreq::default() {
+        page.line(&format!("cpufreq = {}", quoted(draft.usual_cpufreq.name())));
+    }
     topology(&mut page, &draft.topology);
     distances(&mut page, draft);
     if draft.smt.threads() > 1 {
@@ -51,6 +55,12 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
     cache(&mut page, &draft.cache_costs);
     memory(&mut page, &draft.memory_limits);
     kernel_paths(&mut page, &draft.path_costs);
+    for Rail { name, cpus } in &draft.rails {
+        page.line("");
+        page.line("[[rail]]");
+        page.line(&format!("name = {}", quoted(name)));
+        page.line(&format!("cpus = \"{cpus}\""));
+    }
     for kind in &draft.kinds {
         cpu_type(&mut page, kind, draft);
     }
@@ -234,6 +244,9 @@ fn cpu_type(page: &mut Page<'_>, kind: &Kind, draft: &Draft) {
     if cpu_type.transition_latency_ns > 0 {
         page.line(&format!("frequency_transition_us = {}", milli(cpu_type.transition_latency_ns)));
     }
+    if let Some(khz) = cpu_type.thermal_limit_khz {
+        page.line(&format!("thermal_limit_khz = {}", grouped(khz.into())));
+    }
     page.note("opps");
     page.line("opps = [");
     for Opp { khz, uv, power_uw } in &cpu_type.opps {
@@ -262,6 +275,9 @@ fn idle_state(state: &IdleState) -> String {
     }
     put("target_residency_us", state.target_residency_ns);
     put("power_mw", state.power_uw);
+    if let Some(permille) = state.power_of_busy_permille {
+        put("power_of_busy", permille.into());
+    }
     if state.transition_energy_nj > 0 {
         put("transition_energy_uj", state.transition_energy_nj);
     }
@@ -269,6 +285,7 @@ fn idle_state(state: &IdleState) -> String {
         ("polling", state.polling),
         ("local_timer_stop", state.local_timer_stop),
         ("disabled", state.disabled),
+        ("rejects_pending", state.rejects_pending),
         ("residency_below_latency", state.target_residency_ns < state.governor_exit_latency_ns),
     ];
     parts.extend(flags.iter().filter(|(_, on)| *on).map(|(flag, _)| format!("{flag} = true")));
@@ -317,7 +334,7 @@ mod tests {
                 panic!("{error}\n{text}");
             });
             assert_eq!(again, machine, "{text}");
-            assert!(text.lines().count() < 130, "{name} is not compact:\n{text}");
+            assert!(text.lines().count() < 140, "{name} is not compact:\n{text}");
         }
     }
 

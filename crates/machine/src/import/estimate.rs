@@ -87,6 +87,8 @@ pub fn idle_states(found: &[FoundState], busy_uw: u64) -> Vec<IdleState> {
             polling: state.polling,
             local_timer_stop: state.local_timer_stop,
             disabled: state.disabled,
+            power_of_busy_permille: None,
+            rejects_pending: false,
         });
     }
     states

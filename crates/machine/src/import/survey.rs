@@ -8,7 +8,7 @@ use crate::file::save::{Notes, write_toml};
 use crate::topology::Misplaced;
 use crate::{
     BroadcastIrq, CPUS_MAX, CacheCosts, CpuId, CpuSet, CpuType, Level, MemoryLimits, PathCosts,
-    Topology,
+    Topology, UsualCpufreq,
 };
 
 /// A source's account of a machine. What it does not tell stays empty.
@@ -182,6 +182,8 @@ impl Survey {
             path_costs: PathCosts::default(),
             memory_limits: MemoryLimits::default(),
             broadcast_irq: BroadcastIrq::default(),
+            usual_cpufreq: UsualCpufreq::default(),
+            rails: Vec::new(),
         };
         let notes: Notes =
             self.notes.iter().map(|(place, lines)| (*place, lines.join("\n"))).collect();
@@ -394,7 +396,14 @@ impl Survey {
             let idle_states = estimate::idle_states(&facts.idle_states, busy_uw);
             let name = if many { format!("kind{index}") } else { "cpu".to_owned() };
             let transition_latency_ns = self.frequency_transition_ns.unwrap_or(0);
-            let cpu_type = CpuType { name, capacity, opps, idle_states, transition_latency_ns };
+            let cpu_type = CpuType {
+                name,
+                capacity,
+                opps,
+                idle_states,
+                transition_latency_ns,
+                thermal_limit_khz: None,
+            };
             Kind { cpu_type, cpus, frequency_domains: within_kind(&domains, cpus) }
         });
         kinds.collect()

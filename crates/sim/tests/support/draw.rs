@@ -1,5 +1,6 @@
 //! Random machines and kernels, drawn from a seed.
 
+use schedlab_kernel::cpufreq::{CpufreqGovernor, Release};
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::fair::nohz::NohzRules;
 use schedlab_kernel::preset::Kernel;
@@ -40,8 +41,19 @@ impl Dice {
     }
 }
 
-/// Any machine.
+/// Any machine, now and then with a limit for heat.
 pub fn machine(dice: &mut Dice) -> Machine {
+    let machine = cool_machine(dice);
+    if !dice.chance(30) {
+        return machine;
+    }
+    let kind = &machine.cpu_types()[0];
+    let khz = dice.within(kind.opps[0].khz.into(), kind.max_opp().khz.into()) as u32;
+    let name = kind.name.clone();
+    machine.with_thermal_limit(&name, khz).expect("its slowest operating point or more")
+}
+
+fn cool_machine(dice: &mut Dice) -> Machine {
     if dice.chance(15) {
         let preset =
             dice.pick(&["juno-r0", "pixel6-gs101", "generic", "nehalem-ep-2s", "atom-netbook-ht"]);
@@ -124,6 +136,21 @@ pub fn kernel(dice: &mut Dice) -> Kernel {
     }
     if dice.chance(50) {
         kernel.governor = dice.pick(&GovernorKind::ALL);
+    }
+    kernel.governor_parameters.utilization_shift = dice.within(0, 10) as u32;
+    if dice.chance(60) {
+        let governors = [
+            CpufreqGovernor::Performance,
+            CpufreqGovernor::Powersave,
+            CpufreqGovernor::Userspace { khz: dice.within(1, 3_000_000) as u32 },
+            CpufreqGovernor::Schedutil,
+        ];
+        // Schedutil is what has decisions to make.
+        kernel.cpufreq.governor = Some(governors[dice.within(0, 6).min(3) as usize]);
+        kernel.cpufreq.schedutil = Some(dice.pick(&[Release::V6_1, Release::V6_12]));
+    }
+    if dice.chance(50) {
+        kernel.cpufreq.rate_limit_ns = Some(dice.pick(&[0, 10_000, 500_000, 10_000_000]));
     }
     kernel
 }

@@ -1,5 +1,6 @@
 //! Settings and small workloads that the tests share.
 
+use schedlab_kernel::cpuidle::LATENCY_UNLIMITED_NS;
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance, SlowPathRules};
 use schedlab_kernel::preset::Kernel;
@@ -16,6 +17,9 @@ pub fn settings(idlest_tie: IdlestTie, numa_allowance: NumaAllowance) -> Setting
     Settings {
         sched: kernel.config(128),
         governor: kernel.governor,
+        governor_parameters: kernel.governor_parameters,
+        cpu_latency_ns: LATENCY_UNLIMITED_NS,
+        cpufreq: kernel.cpufreq,
         duration_ns: 1_000_000_000,
         seed: 1,
         shuffle_ties: false,

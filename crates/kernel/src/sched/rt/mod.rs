@@ -251,6 +251,7 @@ impl Scheduler {
             self.offer(cpu, id);
         }
         self.overloaded |= self.nr_running(cpu) == 2;
+        self.rqs[cpu.index()].util_changed = true;
         self.publish(cpu);
     }
 

@@ -148,11 +148,15 @@ impl Governor for Ladder {
 
     fn reflect(
         &mut self,
-        _states: &[State],
+        states: &[State],
         index: usize,
         last_residency_ns: i64,
         _hardware: &mut dyn IdleHardware,
     ) {
+        // A sleep that began before the first choice: the kernel enables a device before it idles.
+        if self.last_index.is_none() {
+            self.enable(states);
+        }
         self.last_residency_ns = last_residency_ns as u64;
         if index > 0 {
             self.last_index = Some(index);

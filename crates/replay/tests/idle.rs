@@ -2,7 +2,7 @@
 
 mod support;
 
-use schedlab_kernel::cpuidle::GovernorKind;
+use schedlab_kernel::cpuidle::{Candidate, GovernorKind};
 use schedlab_machine::Machine;
 use schedlab_replay::idle::{IdleReport, IdleRequest, PeriodRow, ReplayError, replay_idle};
 use schedlab_trace::{Event, EventKind, EventSource, Strings, Summary, TraceError};
@@ -47,7 +47,8 @@ fn replay_from(
     governors: &[GovernorKind],
 ) -> Result<IdleReport, ReplayError> {
     let machine = Machine::preset(machine).expect("a built-in machine");
-    let request = IdleRequest { machine: &machine, governors, tick_ns: None };
+    let governors: Vec<_> = governors.iter().copied().map(Candidate::Known).collect();
+    let request = IdleRequest { machine: &machine, governors: &governors, tick_ns: None };
     replay_idle(open, &request, None, &mut |_, _| true)
 }
 
@@ -96,8 +97,8 @@ fn every_governor_is_idle_for_the_same_time() {
     for governor in &report.governors {
         let mine = governor.tally.idle_ns() as f64 / 1e6;
         let traced = report.traced.idle_ns() as f64 / 1e6;
-        assert!((mine - traced).abs() < traced / 1000.0, "{}: {mine} ms", governor.kind);
-        assert_eq!(governor.tally.task_wakes, report.traced.task_wakes, "{}", governor.kind);
+        assert!((mine - traced).abs() < traced / 1000.0, "{}: {mine} ms", governor.name);
+        assert_eq!(governor.tally.task_wakes, report.traced.task_wakes, "{}", governor.name);
     }
 }
 
@@ -124,7 +125,7 @@ fn a_replay_repeats_itself() {
 #[test]
 fn each_decision_can_be_looked_at() {
     let machine = Machine::preset("simidle").expect("a built-in machine");
-    let governors = [GovernorKind::Menu6_12];
+    let governors = [Candidate::Known(GovernorKind::Menu6_12)];
     let request = IdleRequest { machine: &machine, governors: &governors, tick_ns: None };
     let (mut rows, mut agreed, mut timers) = (0, 0, 0);
     let mut observe = |row: &PeriodRow<'_>| {

@@ -6,7 +6,9 @@ use crate::idle_counts::IdleCounts;
 use crate::observe::Observer;
 use crate::platform::{Cpu, Doing};
 use crate::queue::NEVER;
-use schedlab_kernel::cpuidle::{Governor, IdleHardware, SleepLength};
+use schedlab_kernel::cpuidle::{
+    AnyGovernor, Config, Governor, IdleHardware, OwnKind, Served, SleepLength,
+};
 use schedlab_kernel::pelt::{CpuUtilization, sched_cpu_util};
 use schedlab_kernel::sched::Scheduler;
 use schedlab_machine::{CpuId, Verdict};
@@ -14,6 +16,28 @@ use schedlab_trace::EventKind;
 use std::cmp::Reverse;
 
 impl<O: Observer> Engine<'_, O> {
+    /// Lets a user's own governor serve every CPU, before the run begins. Whoever drives the run
+    /// asks [`OwnKind::failure`] now and then, and when the run has ended.
+    ///
+    /// # Errors
+    /// Why it cannot be made, in words for the user.
+    pub fn take_governor(&mut self, kind: &dyn OwnKind) -> Result<(), String> {
+        let (tick_ns, cpus) = (self.platform.tick_ns, &mut self.platform.cpus);
+        let machine = self.platform.machine;
+        let configs = machine.cpu_ids().map(|cpu| {
+            let capacity = u64::from(machine.capacity(cpu));
+            (cpu.0, Config::new(tick_ns, capacity))
+        });
+        let served = configs.zip(cpus.iter());
+        let served =
+            served.map(|((cpu, config), Cpu { states, .. })| Served { cpu, config, states });
+        let made = kind.make(&served.collect::<Vec<_>>())?;
+        for (cpu, governor) in cpus.iter_mut().zip(made) {
+            cpu.governor = AnyGovernor::Own(governor);
+        }
+        Ok(())
+    }
+
     /// The idle loop: the governor chooses a state, and the CPU enters it.
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
         let index = cpu.index();

@@ -77,7 +77,7 @@ pub enum Doing {
 }
 
 /// One CPU. What every event needs comes first, so that it is in few cache lines.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Cpu {
     /// What it does.

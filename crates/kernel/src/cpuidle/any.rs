@@ -1,10 +1,11 @@
 //! Every governor behind one type.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::{
-    Choice, Governor, GovernorKind, Haltpoll, HaltpollParameters, IdleHardware, Idleutil, Ladder,
-    Menu, MenuRelease, State, Teo6_1, Teo6_12, Utilization,
+    Checkpoint, Choice, Governor, GovernorKind, Haltpoll, HaltpollParameters, IdleHardware,
+    Idleutil, Ladder, Menu, MenuRelease, OwnGovernor, State, Teo6_1, Teo6_12, Utilization,
 };
 
 /// What a governor has to know of its machine before it starts.
@@ -55,10 +56,10 @@ impl GovernorParameters {
 }
 
 /// One value of a governor's internal state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// The kernel's name for it.
-    pub name: &'static str,
+    /// The kernel's name for it, or its author's.
+    pub name: Cow<'static, str>,
     /// Its place, if it is one of several.
     pub index: Option<usize>,
     /// Its value; the unit ends the name.
@@ -67,11 +68,11 @@ pub struct Detail {
 
 impl Detail {
     pub(super) fn new(name: &'static str, value: i64) -> Self {
-        Self { name, index: None, value }
+        Self { name: Cow::Borrowed(name), index: None, value }
     }
 
     pub(super) fn at(name: &'static str, index: usize, value: i64) -> Self {
-        Self { name, index: Some(index), value }
+        Self { name: Cow::Borrowed(name), index: Some(index), value }
     }
 
     pub(super) fn array(name: &'static str, values: &[u32]) -> impl Iterator<Item = Self> {
@@ -89,7 +90,7 @@ impl fmt::Display for Detail {
 }
 
 /// A governor of any kind, with its memory of one CPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum AnyGovernor {
     /// `menu` of either release.
     Menu(Menu),
@@ -103,6 +104,8 @@ pub enum AnyGovernor {
     Haltpoll(Haltpoll),
     /// `idleutil`.
     Idleutil(Idleutil),
+    /// A user's own.
+    Own(Box<dyn OwnGovernor>),
 }
 
 impl AnyGovernor {
@@ -145,6 +148,7 @@ impl AnyGovernor {
             Self::Ladder(governor) => governor.explain(states),
             Self::Haltpoll(governor) => governor.explain(),
             Self::Idleutil(governor) => governor.explain(),
+            Self::Own(governor) => governor.explain(),
         }
     }
 
@@ -157,6 +161,51 @@ impl AnyGovernor {
             Self::Ladder(governor) => governor,
             Self::Haltpoll(governor) => governor,
             Self::Idleutil(governor) => governor,
+            Self::Own(governor) => governor.as_mut(),
+        }
+    }
+
+    /// A second one with the same memory; none of a user's own.
+    pub fn copy(&self) -> Option<Self> {
+        Some(match self {
+            Self::Menu(governor) => Self::Menu(*governor),
+            Self::Teo6_1(governor) => Self::Teo6_1(*governor),
+            Self::Teo6_12(governor) => Self::Teo6_12(*governor),
+            Self::Ladder(governor) => Self::Ladder(*governor),
+            Self::Haltpoll(governor) => Self::Haltpoll(*governor),
+            Self::Idleutil(governor) => Self::Idleutil(*governor),
+            Self::Own(_) => return None,
+        })
+    }
+
+    /// Its memory as it stands, to come back to by [`AnyGovernor::return_to`]; only the last one
+    /// taken is good.
+    pub fn checkpoint(&mut self) -> Checkpoint {
+        if let Self::Own(governor) = self {
+            governor.save();
+        }
+        Checkpoint(self.copy())
+    }
+
+    /// Forgets what happened since the checkpoint.
+    pub fn return_to(&mut self, checkpoint: Checkpoint) {
+        match checkpoint.0 {
+            Some(before) => *self = before,
+            None => {
+                if let Self::Own(governor) = self {
+                    governor.restore();
+                }
+            }
+        }
+    }
+
+    /// How long a poll may last (`dev->poll_limit_ns`), ns; 0 where the governor leaves that to
+    /// the idle states.
+    pub fn poll_limit_ns(&self) -> u64 {
+        match self {
+            Self::Haltpoll(governor) => governor.poll_limit_ns(),
+            Self::Own(governor) => governor.poll_limit_ns(),
+            _ => 0,
         }
     }
 }

@@ -96,6 +96,16 @@ impl Menu {
         &self.intervals_us
     }
 
+    /// The release that it decides as.
+    pub fn release(&self) -> MenuRelease {
+        self.release
+    }
+
+    /// The length of a tick, ns.
+    pub(super) fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+
     /// Where the next sleep goes in [`Menu::intervals_us`].
     pub fn interval_ptr(&self) -> usize {
         self.interval_ptr
@@ -148,7 +158,7 @@ impl Menu {
 
     /// The length that the last sleeps had in common, us, or `u32::MAX`
     /// (`get_typical_interval()`). 6.1 gives up early when it cannot beat `limit_us`.
-    fn typical_interval_us(&self, limit_us: u32) -> u32 {
+    pub(super) fn typical_interval_us(&self, limit_us: u32) -> u32 {
         let mut threshold = i32::MAX as u32;
         loop {
             // One pass without a branch; what is left out counts as 0, which adds nothing.
@@ -205,7 +215,7 @@ impl Menu {
     }
 
     /// The time to the next timer, times its correction, rounded to us.
-    fn corrected_timer_us(&self) -> u32 {
+    pub(super) fn corrected_timer_us(&self) -> u32 {
         const UNIT: u64 = RESOLUTION * DECAY * NSEC_PER_USEC;
         let factor = u64::from(self.correction_factor[self.bucket]);
         (self.next_timer_ns.wrapping_mul(factor).wrapping_add(UNIT / 2) / UNIT) as u32

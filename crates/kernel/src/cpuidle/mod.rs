@@ -3,7 +3,7 @@
 //! A governor serves one CPU. The idle loop asks it for a state, enters that state and tells it how
 //! the sleep went; what the governor wants to know in between it asks of [`IdleHardware`], which a
 //! simulator, a replayed trace or a test provides. [`AnyGovernor`] is every governor behind one
-//! type, chosen by [`GovernorKind`].
+//! type, chosen by [`GovernorKind`]; a user's own comes as an [`OwnKind`].
 //!
 //! ```
 //! use schedlab_kernel::cpuidle::{AnyGovernor, FixedHardware, Governor, GovernorKind, State};
@@ -30,7 +30,9 @@ mod idleutil;
 mod kind;
 mod ladder;
 mod menu;
+mod own;
 mod teo;
+mod why;
 
 pub use any::{AnyGovernor, Config, Detail, GovernorParameters};
 pub use haltpoll::{Haltpoll, HaltpollParameters};
@@ -39,6 +41,7 @@ pub use idleutil::Idleutil;
 pub use kind::{GovernorKind, UnknownGovernor};
 pub use ladder::Ladder;
 pub use menu::{Menu, MenuRelease};
+pub use own::{Candidate, Checkpoint, OwnGovernor, OwnKind, Served};
 pub use teo::{Bin, Teo6_1, Teo6_12, Utilization};
 
 /// The most states a governor looks at (`CPUIDLE_STATE_MAX`); deeper ones are never chosen.

@@ -67,7 +67,7 @@ pub(super) struct Followed {
 }
 
 /// One governor following one CPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Follower {
     governor: AnyGovernor,
 }
@@ -84,17 +84,18 @@ impl Follower {
     /// The governor's decision at the start of `period`. `tick_events` says whether the trace
     /// shows when the tick stops.
     pub fn decide(&mut self, states: &[State], period: &Period, tick_events: bool) -> Followed {
-        let before = self.governor;
         let mut traced =
             Traced { period, now_ns: period.select_ns, tick_needed: period.tick_needed };
+        let tick_went_on = !period.tick_was_stopped && !period.tick_stopped_now;
+        let surprising = tick_went_on && tick_events && !period.tick_needed;
+        let before = surprising.then(|| self.governor.checkpoint());
         let mut choice = self.governor.select(states, &mut traced);
 
         // The governor lets the tick stop and yet it went on: something needed it
         // (`tick_nohz_next_event()` was 0), which the kernel had told the governor as well.
-        let tick_went_on = !period.tick_was_stopped && !period.tick_stopped_now;
-        let inferred = choice.stop_tick && tick_went_on && tick_events && !period.tick_needed;
-        if inferred {
-            self.governor = before;
+        let inferred = choice.stop_tick && surprising;
+        if let Some(before) = before.filter(|_| inferred) {
+            self.governor.return_to(before);
             traced.tick_needed = true;
             choice = self.governor.select(states, &mut traced);
         }

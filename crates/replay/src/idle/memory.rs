@@ -65,7 +65,10 @@ struct Past {
 impl CpuFit {
     fn new(machine: &Machine, cpu: CpuId, tick_ns: u64) -> Self {
         let states = governor_states(machine.idle_states(cpu));
-        let past = |(number, start)| Past { number, follower: Follower::new(start), agreed: 0 };
+        let past = |(number, start)| {
+            let follower = Follower::new(AnyGovernor::Teo6_12(start));
+            Past { number, follower, agreed: 0 }
+        };
         let pasts = possible_pasts(&states, tick_ns).into_iter().enumerate().map(past).collect();
         Self { states, pasts, compared: 0 }
     }
@@ -110,7 +113,7 @@ impl<'a> MemoryFit<'a> {
 
     /// The governor of each CPU as it was when the trace began; `None` if no past explains the
     /// trace.
-    pub fn finish(self) -> Option<Vec<AnyGovernor>> {
+    pub fn finish(self) -> Option<Vec<Teo6_12>> {
         let fits = || self.cpus.iter().flatten();
         let agreed: u64 = fits().filter_map(CpuFit::best).map(|past| past.agreed).sum();
         let compared: u64 = fits().map(|fit| fit.compared).sum();
@@ -121,21 +124,21 @@ impl<'a> MemoryFit<'a> {
             let fit = self.cpus.get(cpu.index())?.as_ref()?;
             possible_pasts(&fit.states, self.tick_ns).into_iter().nth(fit.best()?.number)
         };
-        let fresh = AnyGovernor::Teo6_12(Teo6_12::new(self.tick_ns));
+        let fresh = Teo6_12::new(self.tick_ns);
         Some(self.machine.cpu_ids().map(|cpu| start(cpu).unwrap_or(fresh)).collect())
     }
 }
 
 /// Whether a governor has a memory worth fitting.
-pub(super) fn concerns(kind: GovernorKind) -> bool {
-    kind == GovernorKind::Teo6_12
+pub(super) fn concerns(kind: Option<GovernorKind>) -> bool {
+    kind == Some(GovernorKind::Teo6_12)
 }
 
 /// Every possible past, from the emptiest on.
-fn possible_pasts(states: &[State], tick_ns: u64) -> Vec<AnyGovernor> {
+fn possible_pasts(states: &[State], tick_ns: u64) -> Vec<Teo6_12> {
     let count = states.len().min(STATES_MAX);
     if count == 0 {
-        return vec![AnyGovernor::Teo6_12(Teo6_12::new(tick_ns))];
+        return vec![Teo6_12::new(tick_ns)];
     }
     let extra_bin = states.last().is_some_and(|state| state.target_residency_ns < tick_ns);
     let apart = count.min(STATES_TOLD_APART);
@@ -161,7 +164,7 @@ fn possible_pasts(states: &[State], tick_ns: u64) -> Vec<AnyGovernor> {
             }
         }
     }
-    pasts.into_iter().map(AnyGovernor::Teo6_12).collect()
+    pasts
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The two passes over a trace, and what comes out.
 
 use schedlab_kernel::cpuidle::{
-    AnyGovernor, Choice, Config, Detail, GovernorKind, SleepLength, State,
+    AnyGovernor, Candidate, Choice, Config, Detail, FixedHardware, Served, SleepLength, State,
+    Teo6_12,
 };
-use schedlab_machine::{CpuId, IdleState, Machine};
+use schedlab_machine::{IdleState, Machine};
 use schedlab_trace::{EventSource, Strings, TraceError};
 
 use super::follow::Follower;
@@ -52,6 +53,9 @@ pub enum ReplayError {
     /// There is nothing to replay.
     #[error("the trace has no idle period: neither cpu_idle nor sched_switch to the idle task")]
     NoPeriods,
+    /// A user's own governor cannot be made, or has failed.
+    #[error("{0}")]
+    Governor(String),
 }
 
 /// What to replay.
@@ -60,7 +64,7 @@ pub struct IdleRequest<'a> {
     /// Whose idle states, powers and capacities.
     pub machine: &'a Machine,
     /// Which governors.
-    pub governors: &'a [GovernorKind],
+    pub governors: &'a [Candidate<'a>],
     /// The tick's length, or `None` to take it from the trace or else from the machine, ns.
     pub tick_ns: Option<u64>,
 }
@@ -69,7 +73,9 @@ pub struct IdleRequest<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct GovernorReport {
     /// Which.
-    pub kind: GovernorKind,
+    pub name: String,
+    /// The code that it follows.
+    pub source: String,
     /// Its own life: periods, misses, states, latency, energy.
     pub tally: Tally,
     /// Traced periods whose state it chose, given the traced past.
@@ -125,7 +131,7 @@ pub struct PeriodRow<'a> {
     /// The period.
     pub period: &'a Period,
     /// Who decided.
-    pub kind: GovernorKind,
+    pub name: &'a str,
     /// What it decided.
     pub choice: Choice,
     /// The sleep length that it could ask for.
@@ -134,6 +140,24 @@ pub struct PeriodRow<'a> {
     pub inferred: bool,
     /// Its internal state when it had decided.
     pub details: &'a [Detail],
+    governor: &'a AnyGovernor,
+    states: &'a [State],
+}
+
+impl PeriodRow<'_> {
+    /// Why it decided so, in sentences.
+    pub fn why(&self) -> Vec<String> {
+        let seen = FixedHardware {
+            now_ns: self.period.select_ns,
+            sleep_ns: self.sleep.sleep_ns,
+            delta_next_ns: self.sleep.delta_next_ns,
+            tick_stopped: self.period.tick_was_stopped,
+            nr_iowait: self.period.nr_iowait,
+            cpu_util: self.period.cpu_util,
+            ..FixedHardware::default()
+        };
+        self.governor.why(self.states, &seen, self.choice)
+    }
 }
 
 /// Is handed every governor's decision about every period.
@@ -163,12 +187,12 @@ pub fn replay_idle<'o>(
 
     let tick_ns = request.tick_ns.or(survey.tick_ns).unwrap_or_else(|| request.machine.tick_ns());
     let tick_ns = tick_ns.max(1);
-    let starts = if request.governors.iter().any(|kind| memory::concerns(*kind)) {
+    let starts = if request.governors.iter().any(|governor| memory::concerns(governor.known())) {
         fit_memory(open, request, &survey, tick_ns)?
     } else {
         None
     };
-    let mut replay = Replay::new(request, &survey, tick_ns, starts.as_deref());
+    let mut replay = Replay::new(request, &survey, tick_ns, starts.as_deref())?;
     let mut walker = Walker::new(&survey, request.machine, tick_ns);
     let mut failure = None;
     read(open()?.as_mut(), 1, progress, &mut |event, strings| {
@@ -190,7 +214,7 @@ fn fit_memory(
     request: &IdleRequest<'_>,
     survey: &Survey,
     tick_ns: u64,
-) -> Result<Option<Vec<AnyGovernor>>, TraceError> {
+) -> Result<Option<Vec<Teo6_12>>, TraceError> {
     let mut fit = MemoryFit::new(request.machine, tick_ns, survey.coverage.tick_stop);
     let mut walker = Walker::new(survey, request.machine, tick_ns);
     read(open()?.as_mut(), 1, &mut |_, _| true, &mut |event, strings| {
@@ -235,43 +259,57 @@ impl<'a> Replay<'a> {
         request: &'a IdleRequest<'a>,
         survey: &'a Survey,
         tick_ns: u64,
-        starts: Option<&[AnyGovernor]>,
-    ) -> Self {
+        starts: Option<&[Teo6_12]>,
+    ) -> Result<Self, ReplayError> {
         let machine = request.machine;
-        let governors_of = |cpu: CpuId| {
-            let states = machine.idle_states(cpu);
-            let config = Config::new(tick_ns, u64::from(machine.capacity(cpu)));
-            let poll_limit_ns = poll_limit_ns(states, tick_ns);
-            let live = |kind: &GovernorKind| {
-                let remembered = starts.filter(|_| memory::concerns(*kind));
-                let governor = remembered
-                    .and_then(|starts| starts.get(cpu.index()).copied())
-                    .unwrap_or_else(|| AnyGovernor::with_config(*kind, &config));
-                (Follower::new(governor), WhatIf::new(governor, tick_ns, poll_limit_ns))
+        let states: Vec<Vec<State>> =
+            machine.cpu_ids().map(|cpu| governor_states(machine.idle_states(cpu))).collect();
+        let served = |(cpu, states)| {
+            let capacity = u64::from(machine.capacity(cpu));
+            Served { cpu: cpu.0, config: Config::new(tick_ns, capacity), states }
+        };
+        let served: Vec<Served<'_>> =
+            machine.cpu_ids().zip(states.iter().map(Vec::as_slice)).map(served).collect();
+        let mut lives: Vec<Vec<(Follower, WhatIf)>> = served.iter().map(|_| Vec::new()).collect();
+        let mut reports = Vec::new();
+        for candidate in request.governors {
+            let remembered = starts.filter(|_| memory::concerns(candidate.known()));
+            let make = || match remembered {
+                Some(starts) => Ok(starts.iter().copied().map(AnyGovernor::Teo6_12).collect()),
+                None => candidate.make(&served).map_err(ReplayError::Governor),
             };
-            let lives = request.governors.iter().map(live).collect();
-            CpuGovernors { states: governor_states(states), lives }
-        };
-        let report = |kind: &GovernorKind| GovernorReport {
-            kind: *kind,
-            tally: Tally::default(),
-            agreed: 0,
-            compared: 0,
-            estimated: 0,
-            inferred: 0,
-            asked: 0,
-            memory_inferred: starts.is_some() && memory::concerns(*kind),
-        };
-        Self {
+            let (followers, what_ifs): (Vec<_>, Vec<_>) = (make()?, make()?);
+            for (((of_cpu, cpu), follower), what_if) in
+                lives.iter_mut().zip(machine.cpu_ids()).zip(followers).zip(what_ifs)
+            {
+                let poll_limit_ns = poll_limit_ns(machine.idle_states(cpu), tick_ns);
+                let what_if = WhatIf::new(what_if, tick_ns, poll_limit_ns);
+                of_cpu.push((Follower::new(follower), what_if));
+            }
+            reports.push(GovernorReport {
+                name: candidate.name().to_owned(),
+                source: candidate.source().to_owned(),
+                tally: Tally::default(),
+                agreed: 0,
+                compared: 0,
+                estimated: 0,
+                inferred: 0,
+                asked: 0,
+                memory_inferred: remembered.is_some(),
+            });
+        }
+        let cpus = states.into_iter().zip(lives);
+        let cpus = cpus.map(|(states, lives)| CpuGovernors { states, lives }).collect();
+        Ok(Self {
             request,
             survey,
             tick_ns,
-            cpus: machine.cpu_ids().map(governors_of).collect(),
-            reports: request.governors.iter().map(report).collect(),
+            cpus,
+            reports,
             traced: Tally::default(),
             wakes: [0; Wake::ALL.len()],
             traced_miss_events: [0; 2],
-        }
+        })
     }
 
     fn period<'o>(
@@ -305,7 +343,9 @@ impl<'a> Replay<'a> {
                 self.traced_miss_events[usize::from(below)] += 1;
             }
         }
-        for ((follower, what_if), report) in cpu.lives.iter_mut().zip(&mut self.reports) {
+        for (((follower, what_if), report), candidate) in
+            cpu.lives.iter_mut().zip(&mut self.reports).zip(self.request.governors)
+        {
             let followed = follower.decide(&cpu.states, period, self.survey.coverage.tick_stop);
             report.asked += 1;
             report.inferred += u64::from(followed.inferred);
@@ -317,15 +357,20 @@ impl<'a> Replay<'a> {
             if let Some(observe) = observe.as_deref_mut() {
                 observe(&PeriodRow {
                     period,
-                    kind: report.kind,
+                    name: &report.name,
                     choice: followed.choice,
                     sleep: followed.sleep,
                     inferred: followed.inferred,
                     details: &follower.governor().explain(cpu.states.len()),
+                    governor: follower.governor(),
+                    states: &cpu.states,
                 });
             }
             follower.learn(&cpu.states, period, followed.choice);
             what_if.live(&cpu.states, costs, period);
+            if let Some(failure) = candidate.failure() {
+                return Err(ReplayError::Governor(failure));
+            }
         }
         Ok(())
     }

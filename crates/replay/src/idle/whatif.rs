@@ -33,7 +33,7 @@ const REENTRY_NS: u64 = 1_000;
 const PIECES_MAX: u32 = 1 << 16;
 
 /// The idle time of one CPU under one governor.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct WhatIf {
     governor: AnyGovernor,
     pub tally: Tally,
@@ -227,11 +227,9 @@ impl WhatIf {
 
     /// How long a poll lasts at most (`cpuidle_poll_time()`); haltpoll sets its own limit.
     fn poll_limit_ns(&self) -> u64 {
-        match &self.governor {
-            AnyGovernor::Haltpoll(governor) if governor.poll_limit_ns() > 0 => {
-                governor.poll_limit_ns()
-            }
-            _ => self.poll_limit_ns,
+        match self.governor.poll_limit_ns() {
+            0 => self.poll_limit_ns,
+            own_ns => own_ns,
         }
     }
 

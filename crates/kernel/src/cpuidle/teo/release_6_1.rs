@@ -1,8 +1,9 @@
 //! `teo` of Linux 6.1, and `teo_util`: the two versions of its utilization awareness.
 
 use super::{Bin, LastSleep, PULSE, with_tick_rule};
+use crate::cpuidle::why::{bins, us};
 use crate::cpuidle::{
-    Choice, Detail, Governor, IdleHardware, STATES_MAX, State, shallower, visible,
+    Choice, Detail, FixedHardware, Governor, IdleHardware, STATES_MAX, State, shallower, visible,
 };
 
 /// How many recent sleeps are remembered one by one (`NR_RECENT`).
@@ -123,6 +124,46 @@ impl Teo6_1 {
             details.push(Detail::at("recent", index, (*recent).into()));
         }
         details
+    }
+
+    /// Why the last choice came about; see [`AnyGovernor::why`](crate::cpuidle::AnyGovernor::why).
+    pub(in crate::cpuidle) fn why(&self, states: &[State], seen: &FixedHardware) -> Vec<String> {
+        let states = visible(states);
+        let timer_ns = self.last.sleep_length_ns;
+        let mut why = vec![
+            format!("the next timer is {} away", us(timer_ns)),
+            bins(self.bins.iter().take(states.len()).map(|bin| (bin.hits, bin.intercepts))),
+        ];
+        if states.len() < 2 {
+            return why;
+        }
+        let candidate = self.candidate(states, timer_ns, seen.latency_req_ns);
+        if let Some(candidate) = candidate {
+            let outlasted = self.total.wrapping_sub(candidate.hits);
+            let index = self.intercepted(states, &candidate, timer_ns, seen.tick_stopped).index;
+            why.push(format!(
+                "state {} is the deepest that pays before the timer; intercepts below it are {}, \
+                 of {outlasted} in all that could have reached it, and {} of the last {NR_RECENT} \
+                 sleeps: {}",
+                candidate.index,
+                candidate.intercepts,
+                candidate.recent,
+                if index == candidate.index {
+                    "no more than half, so it stands".to_owned()
+                } else {
+                    format!("more than half, so state {index}")
+                }
+            ));
+        }
+        if self.utilization != Utilization::Ignored {
+            let utilized = if self.utilized { "counts" } else { "does not count" };
+            why.push(format!(
+                "utilization {}: the CPU {utilized} as utilized, and {}",
+                seen.cpu_util,
+                if self.utilized { "goes shallower" } else { "need not go shallower" }
+            ));
+        }
+        why
     }
 
     /// Files the last sleep in its bin (`teo_update()`).

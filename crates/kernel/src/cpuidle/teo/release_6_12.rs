@@ -1,9 +1,10 @@
 //! `teo` of Linux 6.12.
 
 use super::{Bin, DECAY_SHIFT, LastSleep, PULSE, with_tick_rule};
+use crate::cpuidle::why::{bins, us};
 use crate::cpuidle::{
-    Choice, Detail, Governor, IdleHardware, KTIME_MAX, RESIDENCY_THRESHOLD_NS, STATES_MAX, State,
-    shallower, visible,
+    Choice, Detail, FixedHardware, Governor, IdleHardware, KTIME_MAX, RESIDENCY_THRESHOLD_NS,
+    STATES_MAX, State, shallower, visible,
 };
 
 /// `teo`'s memory of one CPU, Linux 6.12: no count of recent intercepts, an extra bin for sleeps
@@ -90,6 +91,41 @@ impl Teo6_12 {
             details.push(Detail::at("hits", index, bin.hits.into()));
         }
         details
+    }
+
+    /// Why the last choice came about; see [`AnyGovernor::why`](crate::cpuidle::AnyGovernor::why).
+    pub(in crate::cpuidle) fn why(&self, states: &[State], seen: &FixedHardware) -> Vec<String> {
+        let states = visible(states);
+        let mut why =
+            vec![bins(self.bins.iter().take(states.len()).map(|bin| (bin.hits, bin.intercepts)))];
+        if states.len() < 2 {
+            return why;
+        }
+        let Some(candidate) = self.candidate(states, seen.latency_req_ns) else { return why };
+        let outlasted = self.total.wrapping_sub(candidate.hits);
+        let index = self.intercepted(states, &candidate, seen.tick_stopped);
+        why.push(format!(
+            "state {} is the deepest; intercepts below it are {}, of {outlasted} in all that could \
+             have reached it: {}",
+            candidate.index,
+            candidate.intercepts,
+            if candidate.intercepts.wrapping_mul(2) <= outlasted {
+                "no more than half, so it stands".to_owned()
+            } else {
+                format!("more than half, so state {index}, which more than half of them reached")
+            }
+        ));
+        if index > candidate.constraint {
+            let limit = us(seen.latency_req_ns);
+            why.push(format!("a latency of {limit} allows state {} at most", candidate.constraint));
+        }
+        why.push(match self.last.sleep_length_ns {
+            KTIME_MAX if seen.sleep_ns != KTIME_MAX => {
+                "it did not ask for the next timer, as so shallow a state needs none".to_owned()
+            }
+            timer_ns => format!("the next timer is {} away", us(timer_ns)),
+        });
+        why
     }
 
     /// Files the last sleep in its bin (`teo_update()`).

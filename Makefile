@@ -34,9 +34,14 @@ lint: build
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Whole recordings of the real kernel's decisions: SCHEDLAB_VECTORS=DIR make parity
+# Against the real kernel's code: whole recordings of its decisions, SCHEDLAB_VECTORS=DIR make parity,
+# and its idle governors, compiled from Debian's source packages (installed where they are missing),
+# in simulated runs and on traces, those of SCHEDLAB_TRACES among them.
 parity:
 	cargo run --quiet --release --locked -p schedlab-kernel --example parity
+	crates/govsource/kernel-sources.sh target/kernel-sources
+	cargo run --quiet --release --locked -p schedlab-govsource --example governor_parity -- \
+		target/kernel-sources tests/data/traces $(SCHEDLAB_TRACES)
 
 # Random machines, kernels and workloads, each drawn from a seed, with every checker on.
 SWARM ?= 10000

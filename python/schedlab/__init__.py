@@ -10,6 +10,7 @@ from schedlab._schedlab import (
     __version__,
 )
 from schedlab.comparison import CompareError, compare
+from schedlab.governor import Governor, GovernorError, GovernorSource
 from schedlab.idle import idle_governors
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
@@ -22,6 +23,9 @@ from schedlab.workload import Workload
 __all__ = [
     "CompareError",
     "Converted",
+    "Governor",
+    "GovernorError",
+    "GovernorSource",
     "Idle",
     "Kernel",
     "KernelError",

@@ -107,15 +107,56 @@ class Trace:
         self, machine: Machine | None, from_: str, intervals_max: int
     ) -> tuple[Table, Table, Table, int | None]: ...
 
+class GovernorError(ValueError): ...
+
+class GovernorSource:
+    """An idle governor's C source, as a kernel tree has it, compiled with the system's compiler.
+
+    The file is compiled as it stands, with headers of schedlab's own in place of the kernel's, and
+    runs in a process of its own: a crash there is a :class:`schedlab.GovernorError` here. Errors of
+    the compiler reach the user as it wrote them.
+    """
+
+    def __init__(self, path: PathLike[str] | str) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+
+class IdleView:
+    """What a governor may ask of the CPU it serves; see :class:`schedlab.Governor`."""
+
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def sleep_length_ns(self) -> int: ...
+    @property
+    def delta_next_ns(self) -> int: ...
+    @property
+    def latency_limit_ns(self) -> int: ...
+    @property
+    def tick_stopped(self) -> bool: ...
+    @property
+    def got_tick(self) -> bool: ...
+    @property
+    def poll_time_limit(self) -> bool: ...
+    @property
+    def cpu_util(self) -> int: ...
+    @property
+    def nr_iowait(self) -> int: ...
+
 class ReplayError(ValueError): ...
 
 def idle_replay(
     path: PathLike[str],
     machine: Machine,
-    governors: list[str],
+    governors: Sequence[str | GovernorSource | Callable[[], object]],
     *,
     tick_ns: int | None,
     rows: bool,
+    explain: tuple[int, int | None, int | None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, Any], Table | None]: ...
 def pelt_check(
@@ -225,6 +266,7 @@ class EnergyFacts(TypedDict):
 class RunFacts(TypedDict):
     first_tasks: int
     decisions_left_out: int
+    governor: str
     ending: Literal["finished", "time up", "stuck"]
     waiting: list[str]
     end_ns: int
@@ -247,6 +289,7 @@ def simulate(
     cpufreq: str | None = None,
     cpu_latency_ns: int | None = None,
     thermal_limits: list[tuple[str, int]] = ...,
+    governor: str | GovernorSource | Callable[[], object] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[
     RunFacts,

@@ -6,19 +6,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedlab import _schedlab
+from schedlab._schedlab import GovernorSource, ReplayError
 from schedlab.machine import Machine
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from os import PathLike
 
     import polars as pl
+
+    from schedlab.governor import Governor
+
+    AnyGovernor = str | GovernorSource | Callable[[], Governor]
+    """A governor's name, a file of C, or what makes one: a class, above all."""
 
 Figures = dict[str, Any]
 
 # Agreement from which on a governor counts as the one that was traced.
 TRACED_FROM_PCT = 99.0
+
+
+class Explained(NamedTuple):
+    """An idle period that is to be explained: a CPU, and a number or a time on it."""
+
+    cpu: int
+    """Its CPU."""
+    period: int | None = None
+    """Its number on that CPU, from 0."""
+    time_ns: int | None = None
+    """A time within it, ns of the trace's clock."""
 
 
 class Replay(NamedTuple):
@@ -27,7 +44,8 @@ class Replay(NamedTuple):
     report: Figures
     """The figures; see :func:`replay`."""
     periods: pl.DataFrame | None
-    """A row per idle period and governor with what went in and what came out, if asked for."""
+    """A row per idle period and governor with what went in and what came out, if asked for; of one
+    that is explained, ``why`` tells in sentences, a line each."""
 
 
 def governor_names() -> list[str]:
@@ -42,13 +60,17 @@ def governor_names() -> list[str]:
 def replay(
     path: str | PathLike[str],
     machine: Machine,
-    governors: Sequence[str] | None = None,
+    governors: Sequence[AnyGovernor] | None = None,
     *,
     hz: int | None = None,
     periods: bool = False,
+    explain: Explained | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Replay a trace's idle periods under governors; all of them by default.
+    """Replay a trace's idle periods under governors; all of the kernel's by default.
+
+    A governor is a name, a :class:`schedlab.GovernorSource`, or a class derived from
+    :class:`schedlab.Governor`.
 
     The report has the traced governor's own figures under ``traced`` and those of each governor
     under ``governors``, by the name that it was asked for: ``periods``, ``too_deep_pct``,
@@ -62,12 +84,22 @@ def replay(
     >>> report["traced_governor"], report["governors"]["menu"]["agreement_pct"] > 99.5
     ('menu', True)
     """
-    names = list(dict.fromkeys(governors)) if governors else governor_names()
+    asked = list(dict.fromkeys(governors)) if governors else list(governor_names())
     tick_ns = None if hz is None else (1_000_000_000 + hz // 2) // hz
     report, table = _schedlab.idle_replay(
-        Path(path), machine.native, names, tick_ns=tick_ns, rows=periods, progress=progress
+        Path(path),
+        machine.native,
+        asked,
+        tick_ns=tick_ns,
+        rows=periods or explain is not None,
+        explain=explain,
+        progress=progress,
     )
     labels = _state_labels(machine, report)
+    names = _distinct(
+        one if isinstance(one, str) else found["governor"]
+        for one, found in zip(asked, report["governors"], strict=True)
+    )
     figures = {
         name: _labelled(found, labels)
         for name, found in zip(names, report["governors"], strict=True)
@@ -92,14 +124,15 @@ def replay(
 
 def idle_governors(
     trace: Trace | str | PathLike[str],
-    machine: Machine | str,
-    governors: Sequence[str] | None = None,
+    machine: Machine | str | None = None,
+    governors: Sequence[AnyGovernor] | None = None,
     *,
     hz: int | None = None,
 ) -> pl.DataFrame:
     """Tell what each governor would have done with a trace's idle periods, a row each.
 
-    The first row is the traced governor. Columns are as in :func:`schedlab.idle.replay`.
+    The first row is the traced governor. Columns and ``governors`` are as in
+    :func:`schedlab.idle.replay`. Without a machine, it is :func:`guess_machine`'s.
 
     >>> trace = "tests/data/traces/qemu_idle_menu.dat"
     >>> frame = idle_governors(trace, "simidle", ["menu", "ladder"])
@@ -110,6 +143,9 @@ def idle_governors(
 
     path = trace.path if isinstance(trace, Trace) else trace
     loaded = Machine.load(machine) if isinstance(machine, str) else machine
+    loaded = loaded or guess_machine(path)
+    if loaded is None:
+        raise ReplayError(f"{path}: no built-in machine fits the trace; name the traced one")
     report = replay(path, loaded, governors, hz=hz).report
     rows = [{"governor": "traced", **report["traced"]}]
     rows += [{**found, "governor": name} for name, found in report["governors"].items()]
@@ -138,7 +174,7 @@ def idle_governors(
 def periods(
     trace: Trace | str | PathLike[str],
     machine: Machine | str,
-    governors: Sequence[str] | None = None,
+    governors: Sequence[AnyGovernor] | None = None,
     *,
     hz: int | None = None,
 ) -> pl.DataFrame:
@@ -204,6 +240,15 @@ def _state_labels(machine: Machine, report: Figures) -> list[str]:
         labels.append(names.pop() if len(names) == 1 else str(index))
     # Names need not be unique within a machine.
     return labels if len(set(labels)) == count else [str(index) for index in range(count)]
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Give numbers to names that come twice, as two classes may share one."""
+    found: list[str] = []
+    for name in names:
+        twins = sum(one == name or one.startswith(f"{name} (") for one in found)
+        found.append(f"{name} ({twins + 1})" if twins else name)
+    return found
 
 
 def _labelled(found: Figures, labels: list[str]) -> Figures:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from schedlab.idle import AnyGovernor
+
     Frame = pl.DataFrame
 
 # A longer file describes no workload.
@@ -63,6 +65,8 @@ class Simulation:
     """The kernel's name."""
     workload: str
     """The workload's name."""
+    governor: str
+    """The idle governor; a file of C by its name and the digest of its source."""
     seed: int
     """The seed of everything random."""
     ending: Literal["finished", "time up", "stuck"]
@@ -226,12 +230,16 @@ def simulate(
     cpufreq: str | None = None,
     cpu_latency_us: float | None = None,
     thermal_limits_mhz: Mapping[str, float] | None = None,
+    governor: AnyGovernor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Simulation:
     """Run a workload on a machine under a kernel until it ends or the time is up.
 
     Without a duration, a workload that ends by itself has 60 s to do so, and any other one runs for
     10 s.
+
+    ``governor`` is the idle governor in place of the kernel's: a name, a
+    :class:`schedlab.GovernorSource`, or a class derived from :class:`schedlab.Governor`.
 
     ``start_ns`` delays the workload's start against the machine's ticks, which is what differs
     from run to run on a real machine. ``keep_events`` keeps the run as a trace, and
@@ -244,7 +252,8 @@ def simulate(
     frequency of kinds of cores.
 
     Raises :class:`schedlab.WorkloadError`, :class:`schedlab.MachineError` or
-    :class:`schedlab.KernelError`, whose texts name file, line and mend.
+    :class:`schedlab.KernelError`, whose texts name file, line and mend, and
+    :class:`schedlab.GovernorError` where a user's own governor fails.
 
     >>> run = simulate("periodic", machine="generic", duration_s=0.1)
     >>> run.ending, run.tasks.height, run.cpus.height
@@ -269,6 +278,7 @@ def simulate(
         thermal_limits=[
             (kind, round(mhz * 1000)) for kind, mhz in (thermal_limits_mhz or {}).items()
         ],
+        governor=governor,
         progress=progress,
     )
     figures, cpus, idle_states, frequencies, rails, packages, tasks = tables
@@ -279,6 +289,7 @@ def simulate(
         machine=machine.name,
         kernel=kernel.name,
         workload=workload.name,
+        governor=facts["governor"],
         seed=seed,
         ending=facts["ending"],
         waiting=facts["waiting"],

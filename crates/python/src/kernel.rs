@@ -110,9 +110,12 @@ impl Governor {
     }
 
     /// The governor's memory, as names, places and values.
-    fn memory(&self) -> Vec<(&'static str, Option<usize>, i64)> {
+    fn memory(&self) -> Vec<(String, Option<usize>, i64)> {
         let details = self.governor.explain(self.states.len());
-        details.iter().map(|detail| (detail.name, detail.index, detail.value)).collect()
+        details
+            .into_iter()
+            .map(|detail| (detail.name.into_owned(), detail.index, detail.value))
+            .collect()
     }
 }
 

@@ -3,6 +3,7 @@
 mod kernel;
 mod kernels;
 mod machine;
+mod own;
 mod reading;
 mod replay;
 mod sim;
@@ -22,6 +23,7 @@ fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kernel::register(module)?;
     kernels::register(module)?;
     machine::register(module)?;
+    own::register(module)?;
     replay::register(module)?;
     sim::register(module)?;
     tasks::register(module)?;

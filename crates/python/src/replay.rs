@@ -6,7 +6,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use schedlab_kernel::cpuidle::GovernorKind;
+use schedlab_kernel::cpuidle::Candidate;
 use schedlab_replay::idle::{
     GovernorReport, IdleReport, IdleRequest, Period, PeriodRow, ReplayError as Error, Tally, Wake,
     percent, replay_idle,
@@ -14,6 +14,7 @@ use schedlab_replay::idle::{
 use schedlab_replay::pelt::{Invariance, PeltCheck, PeltReport, SignalKind, check_pelt};
 
 use crate::machine::Machine;
+use crate::own::Chosen;
 use crate::reading::{self, Pulse};
 use crate::table::{Columns, Table};
 
@@ -22,27 +23,45 @@ create_exception!(schedlab, ReplayError, PyValueError, "A trace and a machine do
 /// A governor's decision about a period, kept for a table.
 struct Row {
     period: Period,
-    kind: GovernorKind,
+    governor: String,
     sleep_ns: i64,
     delta_next_ns: i64,
     inferred: bool,
     chosen: usize,
     stop_tick: bool,
     details: String,
+    why: Option<String>,
+}
+
+/// The period that is to be explained: a CPU, and the period's number there or a time within it.
+#[derive(Clone, Copy)]
+struct Explained {
+    cpu: u32,
+    ordinal: Option<u64>,
+    time_ns: Option<u64>,
+}
+
+impl Explained {
+    fn is(&self, period: &Period) -> bool {
+        period.cpu.0 == self.cpu
+            && self.ordinal.is_none_or(|ordinal| ordinal == period.ordinal)
+            && self.time_ns.is_none_or(|ns| (period.entry_ns..=period.exit_ns).contains(&ns))
+    }
 }
 
 impl Row {
-    fn of(row: &PeriodRow<'_>) -> Self {
+    fn of(row: &PeriodRow<'_>, explain: bool) -> Self {
         let details: Vec<String> = row.details.iter().map(ToString::to_string).collect();
         Self {
             period: *row.period,
-            kind: row.kind,
+            governor: row.name.to_owned(),
             sleep_ns: row.sleep.sleep_ns,
             delta_next_ns: row.sleep.delta_next_ns,
             inferred: row.inferred,
             chosen: row.choice.index,
             stop_tick: row.choice.stop_tick,
             details: details.join(", "),
+            why: explain.then(|| row.why().join("\n")),
         }
     }
 }
@@ -56,25 +75,30 @@ fn refusal(error: Error) -> PyErr {
 
 /// Replays the idle periods of a file; a report and, if asked for, a row per period and governor.
 #[pyfunction]
-#[pyo3(signature = (path, machine, governors, *, tick_ns, rows, progress=None))]
+#[pyo3(signature = (path, machine, governors, *, tick_ns, rows, explain=None, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "each is one part of what is asked for")]
 fn idle_replay<'py>(
     py: Python<'py>,
     path: PathBuf,
     machine: &Machine,
-    governors: Vec<String>,
+    governors: Vec<Bound<'py, PyAny>>,
     tick_ns: Option<u64>,
     rows: bool,
+    explain: Option<(u32, Option<u64>, Option<u64>)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, Option<Table>)> {
-    let kind = |name: &String| {
-        name.parse::<GovernorKind>().map_err(|error| PyValueError::new_err(error.to_string()))
-    };
-    let governors = governors.iter().map(kind).collect::<PyResult<Vec<_>>>()?;
+    let chosen = governors.iter().map(Chosen::read).collect::<PyResult<Vec<_>>>()?;
     let machine = &machine.inner;
     let (report, kept) = py.detach(|| {
+        let governors: Vec<Candidate<'_>> = chosen.iter().map(Chosen::candidate).collect();
         let request = IdleRequest { machine, governors: &governors, tick_ns };
         let mut kept = Vec::new();
-        let mut keep = |row: &PeriodRow<'_>| kept.push(Row::of(row));
+        let explain = explain.map(|(cpu, ordinal, time_ns)| Explained { cpu, ordinal, time_ns });
+        let mut keep = |row: &PeriodRow<'_>| {
+            if explain.is_none_or(|explained| explained.is(row.period)) {
+                kept.push(Row::of(row, explain.is_some()));
+            }
+        };
         let mut pulse = Pulse::new(progress.as_ref());
         let replayed = replay_idle(
             &mut || schedlab_trace::open(&path),
@@ -83,7 +107,12 @@ fn idle_replay<'py>(
             &mut |done, total| pulse.beat(done, total),
         );
         pulse.end()?;
-        Ok::<_, PyErr>((replayed.map_err(refusal)?, kept))
+        let replayed = replayed.map_err(|error| match error {
+            // A user's own governor has more to say than its message.
+            Error::Governor(_) => chosen.iter().find_map(Chosen::failure).unwrap_or(refusal(error)),
+            other => refusal(other),
+        });
+        Ok::<_, PyErr>((replayed?, kept))
     })?;
     let table = rows.then(|| table(&kept)).transpose()?;
     Ok((report_dict(py, &report)?, table))
@@ -92,8 +121,8 @@ fn idle_replay<'py>(
 fn table(rows: &[Row]) -> PyResult<Table> {
     let periods = || rows.iter().map(|row| &row.period);
     let state = |period: &Period| period.state.and_then(|state| u32::try_from(state).ok());
-    Columns::default()
-        .text("governor", rows.iter().map(|row| row.kind.name()))
+    let columns = Columns::default()
+        .text("governor", rows.iter().map(|row| row.governor.as_str()))
         .u32("cpu", periods().map(|period| period.cpu.0))
         .u64("period", periods().map(|period| period.ordinal))
         .u64("entry_ns", periods().map(|period| period.entry_ns))
@@ -120,8 +149,11 @@ fn table(rows: &[Row]) -> PyResult<Table> {
         .text("memory", rows.iter().map(|row| row.details.as_str()))
         .u32("traced_state", periods().map(state))
         .u32("chosen_state", rows.iter().map(|row| u32::try_from(row.chosen).ok()))
-        .boolean("stop_tick", rows.iter().map(|row| row.stop_tick))
-        .table()
+        .boolean("stop_tick", rows.iter().map(|row| row.stop_tick));
+    if rows.iter().any(|row| row.why.is_some()) {
+        return columns.text("why", rows.iter().map(|row| row.why.as_deref())).table();
+    }
+    columns.table()
 }
 
 fn report_dict<'py>(py: Python<'py>, report: &IdleReport) -> PyResult<Bound<'py, PyDict>> {
@@ -152,8 +184,8 @@ fn report_dict<'py>(py: Python<'py>, report: &IdleReport) -> PyResult<Bound<'py,
 
 fn governor_dict<'py>(py: Python<'py>, report: &GovernorReport) -> PyResult<Bound<'py, PyDict>> {
     let dict = tally_dict(py, &report.tally)?;
-    dict.set_item("governor", report.kind.name())?;
-    dict.set_item("source", report.kind.source())?;
+    dict.set_item("governor", &report.name)?;
+    dict.set_item("source", &report.source)?;
     dict.set_item("agreement_pct", (report.compared > 0).then(|| report.agreement_pct()))?;
     dict.set_item("agreed", report.agreed)?;
     dict.set_item("compared", report.compared)?;

@@ -3,6 +3,7 @@
 
 use crate::kernels::{Kernel, KernelError};
 use crate::machine::{Machine, MachineError};
+use crate::own::{Chosen, GovernorError};
 use crate::reading::{self, Pulse};
 use crate::table::{Columns, Table};
 use crate::trace::Trace;
@@ -11,6 +12,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use schedlab_kernel::cpufreq::CpufreqGovernor;
+use schedlab_kernel::cpuidle::Candidate;
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_machine::Machine as ModelMachine;
 use schedlab_sim::{
@@ -62,10 +64,15 @@ pub(crate) fn drive<O: Observer>(
     duration_ns: u64,
     events_max: u64,
     progress: Option<&Py<PyAny>>,
+    governor: Option<&Chosen>,
 ) -> PyResult<Outcome<O>> {
     let mut pulse = Pulse::new(progress);
     loop {
-        if let Some(ending) = engine.advance(duration_ns, CHUNK) {
+        let ended = engine.advance(duration_ns, CHUNK);
+        if let Some(failure) = governor.and_then(Chosen::failure) {
+            return Err(failure);
+        }
+        if let Some(ending) = ended {
             return match ending {
                 Ending::TooManyTasks(count) => Err(WorkloadError::new_err(format!(
                     "{count} tasks are more than can be simulated; create fewer"
@@ -118,7 +125,7 @@ fn limited(machine: &ModelMachine, limits: &[(String, u32)]) -> PyResult<ModelMa
 /// Runs a workload, given as the text of its file, on a machine under a kernel. Its first tasks
 /// start `start_ns` later than the file says.
 #[pyfunction]
-#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
+#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, governor=None, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "each is one part of what determines a run")]
 fn simulate<'py>(
     py: Python<'py>,
@@ -132,6 +139,7 @@ fn simulate<'py>(
     shuffle_ties: bool,
     keep_events: bool,
     keep_decisions: bool,
+    governor: Option<Bound<'py, PyAny>>,
     cpufreq: Option<&str>,
     cpu_latency_ns: Option<i64>,
     thermal_limits: Vec<(String, u32)>,
@@ -154,38 +162,52 @@ fn simulate<'py>(
     settings.cpu_latency_ns = cpu_latency_ns.unwrap_or(settings.cpu_latency_ns);
     check(machine, &workload, &settings)
         .map_err(|error| WorkloadError::new_err(error.to_string()))?;
+    let chosen = governor.as_ref().map(Chosen::read).transpose()?;
+    if let Some(Chosen::Known(kind)) = &chosen {
+        settings.governor = *kind;
+    }
+    let (chosen, governor_name) = (chosen.as_ref(), governor_name(chosen.as_ref(), &settings));
     let keep = Keep { events: keep_events, decisions: keep_decisions };
     let progress = progress.as_ref();
     if keep.events {
         let (mut outcome, births) = py.detach(|| {
             let domains = build_domains(machine, kernel.domains);
-            let engine = Engine::new(machine, domains, &workload, &settings, Vec::new());
-            let outcome = drive(engine, duration_ns, EVENTS_MAX, progress)?;
+            let mut engine = Engine::new(machine, domains, &workload, &settings, Vec::new());
+            take_governor(&mut engine, chosen)?;
+            let outcome = drive(engine, duration_ns, EVENTS_MAX, progress, chosen)?;
             let mut births = Births::default();
             outcome.observer.iter().for_each(|event| births.event(event));
             Ok::<_, PyErr>((outcome, births))
         })?;
         let name = format!("{} on {}", workload.name, machine.name());
         let trace = Trace::recorded(PathBuf::from(name), outcome.take_trace(&kernel.name));
-        parts(
-            py,
-            machine,
-            &workload,
-            &outcome,
-            &births,
-            keep,
-            Some(trace.map_err(reading::refusal)?),
-        )
+        let trace = Some(trace.map_err(reading::refusal)?);
+        parts(py, machine, &workload, &outcome, &births, keep, trace, &governor_name)
     } else {
         let outcome = py.detach(|| {
             let domains = build_domains(machine, kernel.domains);
-            let engine = Engine::new(machine, domains, &workload, &settings, Births::default());
-            drive(engine, duration_ns, u64::MAX, progress)
+            let mut engine = Engine::new(machine, domains, &workload, &settings, Births::default());
+            take_governor(&mut engine, chosen)?;
+            drive(engine, duration_ns, u64::MAX, progress, chosen)
         })?;
-        parts(py, machine, &workload, &outcome, &outcome.observer, keep, None)
+        parts(py, machine, &workload, &outcome, &outcome.observer, keep, None, &governor_name)
     }
 }
 
+/// What the run's idle governor is called; a file of C by its name and its digest.
+fn governor_name(chosen: Option<&Chosen>, settings: &Settings) -> String {
+    chosen.map_or(settings.governor.name(), |chosen| chosen.candidate().name()).to_owned()
+}
+
+/// Lets a user's own governor serve all CPUs, if there is one.
+fn take_governor<O: Observer>(engine: &mut Engine<'_, O>, chosen: Option<&Chosen>) -> PyResult<()> {
+    let Some(chosen) = chosen else { return Ok(()) };
+    let Candidate::Own(own) = chosen.candidate() else { return Ok(()) };
+    let refusal = |message| chosen.failure().unwrap_or_else(|| GovernorError::new_err(message));
+    engine.take_governor(own).map_err(refusal)
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is one part of a run")]
 fn parts<'py, O>(
     py: Python<'py>,
     machine: &ModelMachine,
@@ -194,10 +216,11 @@ fn parts<'py, O>(
     births: &Births,
     keep: Keep,
     trace: Option<Trace>,
+    governor: &str,
 ) -> PyResult<Parts<'py>> {
     let decisions = keep.decisions.then(|| decision_table(outcome)).transpose()?;
     Ok((
-        facts(py, workload, outcome)?,
+        facts(py, workload, outcome, governor)?,
         (
             figures(outcome)?,
             cpu_table(outcome)?,
@@ -217,6 +240,7 @@ fn facts<'py, O>(
     py: Python<'py>,
     workload: &Workload,
     outcome: &Outcome<O>,
+    governor: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(py);
     let (ending, waiting) = match &outcome.ending {
@@ -228,6 +252,7 @@ fn facts<'py, O>(
     facts.set_item("ending", ending)?;
     facts.set_item("first_tasks", workload.spawns.len())?;
     facts.set_item("waiting", waiting)?;
+    facts.set_item("governor", governor)?;
     facts.set_item("end_ns", outcome.end_ns)?;
     facts.set_item("events", outcome.events)?;
     facts.set_item("decisions_left_out", outcome.decisions_left_out)?;

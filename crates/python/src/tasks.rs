@@ -192,7 +192,7 @@ impl TracedTasks {
         let mut outcome = py.detach(|| {
             let domains = build_domains(machine, kernel.domains);
             let engine = Engine::new(machine, domains, &workload, &settings, Vec::new());
-            drive(engine, duration_ns, EVENTS_MAX, progress.as_ref())
+            drive(engine, duration_ns, EVENTS_MAX, progress.as_ref(), None)
         })?;
         let facts = PyDict::new(py);
         facts.set_item("end_ns", outcome.end_ns)?;

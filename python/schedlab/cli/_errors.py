@@ -43,6 +43,7 @@ class _NobodyReads(_Quiet):
 def refused() -> Iterator[None]:
     """Turn what inputs, outputs and the user's interrupt raise into a click error."""
     from schedlab._schedlab import (  # noqa: PLC0415 - `--help` needs none
+        GovernorError,
         KernelError,
         MachineError,
         ReplayError,
@@ -59,6 +60,7 @@ def refused() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except (
+        GovernorError,
         KernelError,
         MachineError,
         ReplayError,

@@ -47,6 +47,17 @@ FORMATS: dict[str, Literal["perfetto", "parquet", "csv"]] = {
     "--kernel", default="v6.12", show_default=True, metavar="NAME|FILE", help="Under this kernel."
 )
 @click.option(
+    "--governor", metavar="NAME", help="Under this idle governor in place of the kernel's."
+)
+@click.option(
+    "--governor-source",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="FILE.c",
+    help="Under this idle governor of a kernel tree, drivers/cpuidle/governors/teo.c say, which is "
+    "compiled.",
+)
+@click.option(
     "--duration",
     "duration_s",
     type=float,
@@ -117,6 +128,8 @@ def command(
     workload: str,
     machine: str,
     kernel: str,
+    governor: str | None,
+    source: Path | None,
     duration_s: float | None,
     seed: int,
     shuffle_ties: bool,
@@ -137,8 +150,12 @@ def command(
     The same machine, kernel, workload, duration and seed give the same run to the bit, which its
     digest tells.
     """
+    from schedlab._schedlab import GovernorSource  # noqa: PLC0415 - `--help` needs none
     from schedlab.simulation import load_machine, simulate  # noqa: PLC0415 - `--help` needs none
 
+    if governor is not None and source is not None:
+        raise click.UsageError("one of --governor and --governor-source, not both.")
+    chosen = None if source is None else GovernorSource(source)
     to = None if trace_file is None else _format(trace_file)
     hardware = load_machine(machine)
     with _progress() as told:
@@ -154,6 +171,7 @@ def command(
             cpufreq=cpufreq,
             cpu_latency_us=cpu_latency_us,
             thermal_limits_mhz=dict(map(_thermal_limit, thermal_limits)),
+            governor=chosen or governor,
             progress=told,
         )
     if run.ending == "stuck":
@@ -167,7 +185,7 @@ def command(
     if as_json:
         print_json(_as_dict(run, explain_task))
         return
-    _print(run, limit)
+    _print(run, limit, governor_asked=chosen is not None or governor is not None)
     if interrupts:
         _print_interrupts(run, limit)
     if idle:
@@ -217,6 +235,7 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
         "machine": run.machine,
         "kernel": run.kernel,
         "workload": run.workload,
+        "governor": run.governor,
         "seed": run.seed,
         "ending": run.ending,
         "end_ns": run.end_ns,
@@ -235,7 +254,7 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
     }
 
 
-def _print(run: Simulation, limit: int) -> None:
+def _print(run: Simulation, limit: int, *, governor_asked: bool) -> None:
     print_title(
         f"{run.workload} on {run.machine} under {run.kernel}: "
         f"{run.end_ns / 1e9:.6f} s, {run.ending}"
@@ -283,6 +302,8 @@ def _print(run: Simulation, limit: int) -> None:
         click.echo(f"rail {rail}, CPUs {cpus}: {energy_mj:,.3f} mJ, {power_mw:,.3f} mW on average")
     if run.frequencies["changes"].sum():
         _print_frequencies(run)
+    if governor_asked:
+        click.echo(f"idle governor {run.governor}")
     click.echo(f"{run.events:,} events, digest {run.digest}")
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from schedlab.cli._errors import Refusal
-from schedlab.cli._output import Column, print_json, print_note, print_table
+from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
+from schedlab.cli.study import running
 
 if TYPE_CHECKING:
     from schedlab.bench.results import Problems
+    from schedlab.bench.run.plan import Plan
 
 # Lines that were not understood, as many as tell what is wrong.
 SHOWN = 10
@@ -81,3 +83,138 @@ def _tell(problems: Problems) -> None:
         print_note(f"{each['file']}:{each['line']}: not understood: {each['text']}")
     if problems.count > SHOWN:
         print_note(f"... {problems.count - SHOWN} more lines were not understood")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_plans(*, as_json: bool) -> None:
+    """List the built-in plans."""
+    from schedlab.bench.run.plan import load, names  # noqa: PLC0415 - as above
+    from schedlab.bench.run.tools import missing  # noqa: PLC0415 - as above
+
+    rows = []
+    for name in names():
+        plan = load(name)
+        programs = dict.fromkeys(each.command[0] for each in plan.benchmarks)
+        lacks = [text for program in programs if (text := missing(program))]
+        rows.append({"name": name, "title": plan.title, "missing": "; ".join(lacks)})
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        [
+            Column("name", "plan", numeric=False),
+            Column("title", "what", numeric=False),
+            Column("missing", "missing here", numeric=False),
+        ],
+        rows,
+    )
+
+
+@command.command
+@click.argument("name", metavar="NAME")
+def show(*, name: str) -> None:
+    """Print a built-in plan, to copy and edit."""
+    from schedlab.bench.run.plan import load, names, text_of  # noqa: PLC0415 - as above
+
+    if name not in names():
+        load(name)
+        raise click.UsageError(f"{name} is a file already; print it as it is.")
+    click.echo(text_of(name), nl=False)
+
+
+@command.command
+@click.argument("plan_name", metavar="PLAN")
+@click.option("--label", help="What this boot is, where a variant takes a reboot.")
+@click.option("--iterations", type=click.IntRange(1), help="Instead of the plan's.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep results here; in the folder PLAN-results by default.",
+)
+@click.option("--dry-run", is_flag=True, help="Check, and print what would run in which order.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    *,
+    plan_name: str,
+    label: str | None,
+    iterations: int | None,
+    store: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Run the benchmarks of PLAN, a built-in plan or a file, its variants in turns.
+
+    Each iteration is stored as soon as it is done: whatever interrupts a run, the same command goes
+    on where it stopped. Settings that variants change are put back at the end, on error, on Ctrl-C
+    and SIGTERM, and after a kill -9 at the next start (or by bench restore).
+    """
+    from dataclasses import replace  # noqa: PLC0415 - as above
+
+    from schedlab.bench.run.plan import load  # noqa: PLC0415 - as above
+    from schedlab.bench.run.session import carry_out_plan  # noqa: PLC0415 - as above
+
+    plan = load(plan_name)
+    if iterations is not None:
+        plan = replace(plan, iterations=iterations)
+    if dry_run:
+        _print_order(plan, label, as_json=as_json)
+        return
+    folder = store or Path(f"{plan.name}-results")
+    with running("running") as told:
+        done = carry_out_plan(plan, folder, label=label, progress=told, tell=print_note)
+    if as_json:
+        print_json(
+            {
+                "store": str(folder),
+                "runs": done.runs,
+                "stored": done.stored,
+                "retried": done.retried,
+                "restored": list(done.restored),
+            }
+        )
+        return
+    known = f", {done.stored} were there already" if done.stored else ""
+    click.echo(f"{done.runs} runs stored{known}; next: schedlab compare {folder}")
+
+
+def _print_order(plan: Plan, label: str | None, *, as_json: bool) -> None:
+    from schedlab.bench.run.session import check, schedule  # noqa: PLC0415 - as above
+
+    check(plan)
+    rows = [
+        {
+            "iteration": run.iteration,
+            "benchmark": run.benchmark.name,
+            "kernel": run.label,
+            "command": " ".join([*run.variant.prefix, *run.benchmark.command]),
+            "set": ", ".join(f"{name} = {value}" for name, value in run.variant.set.items()),
+        }
+        for run in schedule(plan, label)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    print_title(f"{plan.name}: {len(rows)} runs")
+    print_table(
+        [
+            Column("iteration", "iteration"),
+            Column("benchmark", "benchmark", numeric=False),
+            Column("kernel", "variant", numeric=False),
+            Column("set", "set", numeric=False, spare=1),
+            Column("command", "command", numeric=False, spare=2),
+        ],
+        rows,
+    )
+
+
+@command.command
+def restore() -> None:
+    """Put back the settings that a killed run left changed."""
+    from schedlab.bench.run.journal import locked, state_folder  # noqa: PLC0415 - as above
+
+    with locked(state_folder()) as journal:
+        for text in journal.restored:
+            click.echo(f"put back {text}")
+        if not journal.restored:
+            click.echo("nothing to put back")

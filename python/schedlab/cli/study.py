@@ -321,7 +321,7 @@ def _claims(metric: Any) -> str:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Callable[[int, int], None] | None]:
+def running(doing: str = "simulating") -> Iterator[Callable[[int, int], None] | None]:
     """Show how many runs are done, where someone watches; to be told of them."""
     if not sys.stderr.isatty():
         yield None
@@ -330,7 +330,7 @@ def running() -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console  # noqa: PLC0415
 
     shown = bars.Progress(
-        bars.TextColumn("simulating"),
+        bars.TextColumn(doing),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
         bars.TimeRemainingColumn(),

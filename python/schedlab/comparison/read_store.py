@@ -34,6 +34,7 @@ def _live(folder: Path, rows: list[dict[str, Any]], results: Results) -> None:
     order = {row["kernel"]: row["variant"] for row in rows}
     results.labels = dict.fromkeys(sorted(order, key=order.__getitem__))
     boots: dict[str, set[str]] = {}
+    sessions: dict[str, dict[str, str]] = {}
     for row in rows:
         case = Case(row["benchmark"], row["case"], row["metric"], row["unit"], row["better"])
         iteration = str(row["iteration"])
@@ -43,8 +44,8 @@ def _live(folder: Path, rows: list[dict[str, Any]], results: Results) -> None:
                 "keep each plan in a store of its own"
             )
         boots.setdefault(row["kernel"], set()).add(row["boot_id"])
-    # Iterations of a number took turns only if they ran in the same boot.
-    results.interleaved = len(set().union(*boots.values())) == 1
+        sessions.setdefault(iteration, {})[row["kernel"]] = row["session"]
+    results.interleaved = _took_turns(list(sessions.values()))
     first = json.loads(rows[0]["machine"])
     told = {key: str(value) for key, value in first.items() if isinstance(value, str | int)}
     for name in ("kernel_release", "cmdline"):
@@ -58,6 +59,15 @@ def _live(folder: Path, rows: list[dict[str, Any]], results: Results) -> None:
         results.provenance["warning"] = (
             "one boot of each label: what differs from boot to boot looks like an effect"
         )
+
+
+def _took_turns(rounds: list[dict[str, str]]) -> bool:
+    """Tell whether iterations of a number ran one after the other.
+
+    A session that went on in the midst of a round has parted it; that spoils no more than one.
+    """
+    whole = [each for each in rounds if len(each) > 1]
+    return sum(len(set(each.values())) == 1 for each in whole) > len(whole) / 2
 
 
 def _simulated(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -107,9 +108,18 @@ PERCENT = Percent()
     show_default=True,
     help="Of settling a row with the iterations that are proposed.",
 )
-@click.option("--reboots", is_flag=True, help="What spread from boot to boot would explain.")
+@click.option(
+    "--reboots",
+    is_flag=True,
+    help="What spread from boot to boot would explain; a page with --format markdown.",
+)
 @click.option("--format", "shape", type=click.Choice(SHAPES), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the comparison as an HTML page, too.",
+)
 @limit_option
 @click.pass_context
 def command(context: click.Context, /, *, limit: int, **options: Any) -> None:
@@ -131,7 +141,17 @@ def command(context: click.Context, /, *, limit: int, **options: Any) -> None:
     if not options["inputs"]:
         raise click.UsageError("name the results to compare: a CSV file, a store, or two of them")
     table = _table(options)
-    if options["reboots"]:
+    if options["report"] is not None:
+        from schedlab.comparison.page import write  # noqa: PLC0415 - few calls want it
+
+        write(table, options["report"])
+    if options["reboots"] and options["shape"] == "markdown":
+        from schedlab.comparison.reanalysis import page  # noqa: PLC0415 - as above
+
+        names = " ".join(options["inputs"])
+        command_line = f"schedlab compare {names} --reboots --format markdown"
+        click.echo(page(table, command_line), nl=False)
+    elif options["reboots"]:
         from schedlab.cli.reboots import print_reboots  # noqa: PLC0415 - as above
 
         print_reboots(table, as_json=as_json, limit=limit)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedlab.study import StudyResult
     from schedlab.study.model import Plot
 
-__all__ = ["alone", "drawing", "values"]
+__all__ = ["alone", "drawing", "to_svg", "values"]
 
 WIDTH, HEIGHT = 640, 300
 
@@ -76,9 +76,14 @@ def drawing(result: StudyResult, plot: Plot) -> Markup:
     chart = alt.layer(base.mark_line(strokeWidth=2), base.mark_point(size=42, filled=True))
     spec = charts.finish(chart, HEIGHT)
     spec["width"] = WIDTH
+    return to_svg(spec)
+
+
+def to_svg(spec: dict[str, Any]) -> Markup:
+    """Draw a specification; the drawing gives way to a narrow page."""
     svg: str = vl_convert.vegalite_to_svg(spec)
-    # The drawing gives way to a narrow page; its strings are data of the study's file, escaped.
     svg = re.sub(r'^<svg ([^>]*?)width="\d+(?:\.\d+)?" height="\d+(?:\.\d+)?"', r"<svg \1", svg)
+    # Its strings are data of files, which the drawing escapes.
     return Markup(svg)  # noqa: S704 - as said
 
 

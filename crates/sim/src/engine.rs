@@ -8,6 +8,7 @@ use crate::devices::Arrivals;
 use crate::energy::{EnergyMeter, deepest};
 use crate::figures::Figures;
 use crate::frequency::Frequencies;
+use crate::idle::poll_limit_ns;
 use crate::idle_counts::IdleCounts;
 use crate::interpret::Step;
 use crate::lifecycle::Progress;
@@ -111,6 +112,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 idle_ns: vec![0; states.len().max(1)],
                 idle_counts: vec![IdleCounts::default(); states.len().max(1)],
                 latency_req_ns: settings.cpu_latency_ns,
+                poll_limit_ns: poll_limit_ns(&states, tick_ns),
                 states,
                 share: CoreShare::new(machine, cpu),
                 pace: u64::MAX,

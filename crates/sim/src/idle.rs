@@ -4,10 +4,10 @@ use crate::energy::Activity;
 use crate::engine::Engine;
 use crate::idle_counts::IdleCounts;
 use crate::observe::Observer;
-use crate::platform::{Cpu, Doing};
+use crate::platform::{Cpu, Doing, Platform};
 use crate::queue::NEVER;
 use schedlab_kernel::cpuidle::{
-    AnyGovernor, Config, Governor, IdleHardware, OwnKind, Served, SleepLength,
+    AnyGovernor, Config, Governor, IdleHardware, OwnKind, Served, SleepLength, State,
 };
 use schedlab_kernel::pelt::{CpuUtilization, sched_cpu_util};
 use schedlab_kernel::sched::Scheduler;
@@ -62,18 +62,46 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.platform.enter_broadcast(cpu, choice);
         let now_ns = self.platform.clock_ns;
+        if self.platform.entry_ns(cpu, choice) > 0 && self.platform.is_interrupted(cpu) {
+            return self.abort_entry(cpu, choice);
+        }
         let state = &mut self.platform.cpus[index];
         state.doing = Doing::Idle { since_ns: now_ns, state: choice as u32 };
         let polls = state.states.get(choice).is_some_and(|state| state.polling);
-        // A poll gives up after the residency of the next state, and the governor is asked again
-        // (cpuidle_poll_time()).
-        state.done_ns = match state.states.get(choice + 1) {
-            Some(next) if polls => now_ns + next.target_residency_ns.max(10_000),
-            _ => NEVER,
-        };
+        // A poll gives up after a time, and the governor is asked again.
+        state.done_ns = if polls { now_ns + state.poll_time_ns() } else { NEVER };
         self.idle_cpus += 1;
         self.note_idle_state(cpu, choice as u32);
         self.platform.set_activity(cpu, Activity::Idle(choice as u32));
+    }
+
+    /// An interrupt is pending as the CPU is about to enter a state that takes its time to enter:
+    /// firmware notices before it goes on (TF-A, `psci_cpu_suspend_start()`) and returns at once, which
+    /// the kernel takes for a very short sleep, or the driver refuses, which it counts as rejected.
+    fn abort_entry(&mut self, cpu: CpuId, choice: usize) {
+        let index = cpu.index();
+        self.platform.leave_broadcast(cpu);
+        let now_ns = self.platform.clock_ns;
+        self.platform.emit(cpu, EventKind::IdleEnter { cpu, state: choice as u32 });
+        self.platform.emit(cpu, EventKind::IdleExit { cpu });
+        let rejects = self.platform.machine.idle_states(cpu)[choice].rejects_pending;
+        if !rejects {
+            self.judge(cpu, now_ns, choice as u32);
+        }
+        let own = &mut self.platform.cpus[index];
+        own.doing = Doing::Kernel;
+        own.got_tick = own.tick_ns <= now_ns;
+        let mut view = IdleView::new(&self.sched, own, cpu, now_ns);
+        let Cpu { governor, states, idle_counts, .. } = &mut self.platform.cpus[index];
+        if rejects {
+            idle_counts[choice].rejected += 1;
+            governor.reject();
+        } else {
+            governor.reflect(states, choice, 0, &mut view);
+        }
+        self.platform.clock_ns += self.platform.machine.path_costs().idle_exit_ns;
+        // What interrupted it is next.
+        self.platform.cpus[index].done_ns = self.platform.clock_ns;
     }
 
     /// The tick of `cpu`, which idles, stops, unless the balancer needs it. Sleeping tasks do not
@@ -110,6 +138,13 @@ impl<O: Observer> Engine<'_, O> {
         let index = cpu.index();
         self.idle_cpus -= 1;
         self.platform.leave_broadcast(cpu);
+        // Who entered it before the run has long arrived.
+        if since_ns > 0 {
+            // An entry that has begun runs to completion
+            // (Documentation/devicetree/bindings/cpu/idle-states.yaml).
+            let entered_ns = since_ns + self.platform.entry_ns(cpu, state as usize);
+            self.platform.clock_ns = self.platform.clock_ns.max(entered_ns);
+        }
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
         self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
@@ -121,10 +156,10 @@ impl<O: Observer> Engine<'_, O> {
         self.sched.set_idle_state(cpu, None);
         self.platform.emit(cpu, EventKind::IdleExit { cpu });
         self.judge(cpu, since_ns, state);
+        let residency_ns = (self.platform.clock_ns - since_ns) as i64;
         self.platform.clock_ns += machine.path_costs().idle_exit_ns;
         let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
         self.platform.cpus[index].got_tick = tick_due;
-        let residency_ns = (self.platform.clock_ns - since_ns) as i64;
         let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
         let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
         governor.reflect(states, state as usize, residency_ns, &mut view);
@@ -145,6 +180,43 @@ impl<O: Observer> Engine<'_, O> {
         };
         platform.remark(cpu, EventKind::IdleMiss { cpu, state, below });
     }
+}
+
+impl<O: Observer> Platform<'_, O> {
+    /// How long `cpu` takes to enter an idle state, ns.
+    fn entry_ns(&self, cpu: CpuId, state: usize) -> u64 {
+        self.machine.idle_states(cpu).get(state).map_or(0, |state| state.entry_latency_ns)
+    }
+
+    /// An interrupt of `cpu`, which executes, is pending.
+    fn is_interrupted(&self, cpu: CpuId) -> bool {
+        let own = &self.cpus[cpu.index()];
+        let timer_ns = own.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let first_ns = own.ipi_ns.min(own.tick_ns).min(timer_ns);
+        first_ns.min(own.broadcast_ns).min(own.device_ns) <= self.clock_ns
+    }
+}
+
+/// The shortest and the longest time to poll (`CPUIDLE_POLL_MIN`, `CPUIDLE_POLL_MAX`): the longest is
+/// a sixteenth of a tick.
+const POLL_MIN_NS: u64 = 10_000;
+
+impl Cpu {
+    /// How long it polls before it asks its governor again, ns: as long as the governor says, else
+    /// the residency of the first state that does not poll and is worth it (`cpuidle_poll_time()`).
+    fn poll_time_ns(&self) -> u64 {
+        match self.governor.poll_limit_ns() {
+            0 => self.poll_limit_ns,
+            own_ns => own_ns,
+        }
+    }
+}
+
+/// `cpuidle_poll_time()` for governors that leave it to the states, ns.
+pub fn poll_limit_ns(states: &[State], tick_ns: u64) -> u64 {
+    let worth = |state: &&State| !state.disabled && state.target_residency_ns >= POLL_MIN_NS;
+    let first = states.iter().skip(1).find(worth);
+    first.map_or(u64::MAX, |state| state.target_residency_ns).min(tick_ns / 16)
 }
 
 /// A CPU, as its idle governor sees it.

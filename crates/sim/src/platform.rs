@@ -140,6 +140,8 @@ pub struct Cpu {
     pub idle_ns: Vec<u64>,
     /// What the kernel counts of each.
     pub idle_counts: Vec<IdleCounts>,
+    /// How long it polls, unless its governor says, ns.
+    pub poll_limit_ns: u64,
     /// The longest exit latency that its idle state may have, ns.
     pub latency_req_ns: i64,
     /// Its idle governor.

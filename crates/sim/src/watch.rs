@@ -268,7 +268,14 @@ impl<'a> Idle<'a> {
                 let states = self.machine.idle_states(cpu);
                 let exit_ns = states.get(state as usize).map_or(0, |state| state.exit_latency_ns);
                 let since_ns = self.cpus[cpu.index()].1;
-                if event.timestamp_ns < since_ns + exit_ns {
+                let own = states.get(state as usize);
+                // Before the run, there was time enough to enter it.
+                let entry_ns = own.filter(|_| since_ns > 0).map_or(0, |own| own.entry_latency_ns);
+                if entry_ns > 0 && event.timestamp_ns == since_ns {
+                    self.abort(cpu, own.is_some_and(|own| own.rejects_pending));
+                    return Ok(());
+                }
+                if event.timestamp_ns < since_ns + entry_ns + exit_ns {
                     return Err(format!("asleep since {since_ns} ns, it woke in no time"));
                 }
                 let counts = &mut self.counts[cpu.index()];
@@ -282,6 +289,20 @@ impl<'a> Idle<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The entry that was begun last came to nothing.
+    fn abort(&mut self, cpu: CpuId, rejected: bool) {
+        let (activity, now_ns) = self.cpus[cpu.index()];
+        let begun = self.changes.iter().rposition(|&(_, own, _)| own == cpu);
+        begun.map(|begun| self.changes.remove(begun));
+        self.cpus[cpu.index()] = (Activity::Busy, now_ns);
+        if let Activity::Idle(state) = activity
+            && !rejected
+        {
+            let counts = &mut self.counts[cpu.index()];
+            IdleCounts::count(counts, self.machine.idle_states(cpu), state as usize, 0);
+        }
     }
 
     fn change(&mut self, now_ns: u64, cpu: CpuId, activity: Activity) {

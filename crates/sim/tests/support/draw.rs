@@ -92,6 +92,14 @@ fn cool_machine(dice: &mut Dice) -> Machine {
             text = text.replace(state, &stops);
         }
     }
+    if dice.chance(30) {
+        // As on ARM: entries take time, and a pending interrupt ends or prevents them.
+        let rejects = if dice.chance(50) { ", rejects_pending = true" } else { "" };
+        for (exit, entry_us) in [("exit_latency_us = 85", 40), ("exit_latency_us = 200", 90)] {
+            let both = format!("entry_latency_us = {entry_us}, {exit}{rejects}");
+            text = text.replace(exit, &both);
+        }
+    }
     if threads == 1 {
         text = text.replace("throughput = [1.0, 1.25]", "throughput = [1.0]");
         text = text.replace("power = [1.0, 1.15]", "power = [1.0]");

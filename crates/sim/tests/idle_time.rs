@@ -1,0 +1,98 @@
+//! Idle states take time to enter and to leave, and polling has its limit.
+
+use schedlab_kernel::cpuidle::GovernorKind;
+use schedlab_kernel::preset::Kernel;
+use schedlab_machine::{CpuId, Machine, PathCosts};
+use schedlab_sim::{IdleCounts, Outcome, Settings, simulate, verify_outcome};
+use schedlab_trace::{Event, EventKind};
+use schedlab_workload::models::{Model, schbench};
+use std::path::Path;
+
+const US: u64 = 1_000;
+
+fn run(machine: &Machine, governor: GovernorKind) -> Outcome<Vec<Event>> {
+    let kernel = Kernel::preset("v6.1").expect("a preset");
+    let settings = Settings { governor, ..Settings::new(&kernel, machine, 500_000 * US, 3) };
+    let workload = schbench::Options { runtime: 1, ..schbench::Options::default() };
+    let workload = workload.workload("schbench", machine.cpu_count() as u32).expect("valid");
+    let outcome = simulate(machine, kernel.domains, &workload, &settings, Vec::new());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    verify_outcome(machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
+    outcome
+}
+
+/// How long each sleep in a state of a CPU lasted, ns, the one from before the run aside.
+fn sleeps(outcome: &Outcome<Vec<Event>>, cpu: CpuId, wanted: u32) -> Vec<u64> {
+    let mut since_ns = None;
+    let mut found = Vec::new();
+    for event in &outcome.observer {
+        match event.kind {
+            EventKind::IdleEnter { cpu: own, state } if own == cpu => {
+                since_ns =
+                    (state == wanted && event.timestamp_ns > 0).then_some(event.timestamp_ns);
+            }
+            EventKind::IdleExit { cpu: own } if own == cpu => {
+                found.extend(since_ns.take().map(|since_ns| event.timestamp_ns - since_ns));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The phone, whose way into idle states is so long that interrupts meet it.
+fn slow_phone(rejects: bool) -> Machine {
+    let text = Machine::preset_text("pixel6-gs101").expect("a preset");
+    let text = match rejects {
+        true => text.replace("local_timer_stop = true", "rejects_pending = true"),
+        false => text.to_owned(),
+    };
+    let machine = Machine::parse(&text, Path::new("phone")).unwrap_or_else(|e| panic!("{e}"));
+    machine.with_path_costs(PathCosts { idle_entry_ns: 100_000, ..PathCosts::default() })
+}
+
+#[test]
+fn an_entry_that_began_runs_to_completion() {
+    let machine = Machine::preset("pixel6-gs101").expect("a preset");
+    let outcome = run(&machine, GovernorKind::Menu6_1);
+    // Of the big cores: 235 us to enter the deep state, 220 us to leave it.
+    let all: Vec<u64> = [6, 7].iter().flat_map(|&cpu| sleeps(&outcome, CpuId(cpu), 1)).collect();
+    assert!(all.len() > 20, "{} sleeps", all.len());
+    assert!(all.iter().all(|&ns| ns == 0 || ns >= 455 * US));
+    assert!(all.contains(&(455 * US)), "somebody is woken on the way: {all:?}");
+}
+
+#[test]
+fn a_pending_interrupt_ends_the_entry_before_it_begins() {
+    let sum = |outcome: &Outcome<Vec<Event>>| {
+        let counts = outcome.cpus.iter().map(|cpu| cpu.idle_counts[1]);
+        counts.fold(IdleCounts::default(), |sum, own| IdleCounts {
+            usage: sum.usage + own.usage,
+            above: sum.above + own.above,
+            rejected: sum.rejected + own.rejected,
+            ..sum
+        })
+    };
+    let aborted = |outcome: &Outcome<Vec<Event>>| {
+        let cpus = (0..8).flat_map(|cpu| sleeps(outcome, CpuId(cpu), 1));
+        cpus.filter(|&ns| ns == 0).count() as u64
+    };
+    let returns = run(&slow_phone(false), GovernorKind::Menu6_1);
+    assert!(aborted(&returns) > 0);
+    assert_eq!(sum(&returns).rejected, 0);
+    assert!(sum(&returns).above >= aborted(&returns), "the kernel takes them for short sleeps");
+    let refuses = run(&slow_phone(true), GovernorKind::Menu6_1);
+    assert!(aborted(&refuses) > 0);
+    assert_eq!(sum(&refuses).rejected, aborted(&refuses));
+}
+
+#[test]
+fn haltpoll_polls_for_as_long_as_it_says() {
+    let machine = Machine::preset("generic").expect("a preset");
+    let outcome = run(&machine, GovernorKind::Haltpoll6_12);
+    let polls: Vec<u64> = (0..8).flat_map(|cpu| sleeps(&outcome, CpuId(cpu), 0)).collect();
+    assert!(!polls.is_empty());
+    // guest_halt_poll_ns is 200 us, the first poll 50 us.
+    assert!(polls.iter().all(|&ns| ns <= 200 * US), "{polls:?}");
+    assert!(polls.iter().any(|&ns| ns > 20 * US), "longer than by the states' residencies");
+}

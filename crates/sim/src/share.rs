@@ -22,7 +22,7 @@ impl CoreShare {
     pub fn new(machine: &Machine, cpu: CpuId) -> CoreShare {
         let threads = machine.topology().cores().siblings(cpu).iter().count();
         let speeds = vec![0; threads.max(1)].into_boxed_slice();
-        let mut share = CoreShare { speeds, busy_siblings: 0, ahead: Vec::with_capacity(16) };
+        let mut share = CoreShare { speeds, busy_siblings: 0, ahead: Vec::with_capacity(64) };
         share.set_frequency(machine, cpu, machine.max_khz(cpu));
         share
     }

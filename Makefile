@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: build demo test lint bench fuzz kill parity swarm traces clean
+.PHONY: build demo test lint bench calibrate fuzz kill parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
 
@@ -74,6 +74,11 @@ fuzz:
 		cargo +nightly fuzz run $$target target/fuzz-corpus/$$target fuzz/corpus/$$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -timeout=20 || exit 1; \
 	done
+
+# A thousand comparisons of a kernel with itself, on recorded and on simulated noise, and planted
+# changes; beside benchstat where that is in PATH. Fails if a stated rate is not kept.
+calibrate: build
+	PYTHONPATH=tests $(BIN)/python -m calibration docs/calibration.md
 
 # `schedlab bench run` killed with SIGKILL so often: nothing stored is lost, settings come back.
 KILLS ?= 100

@@ -128,8 +128,8 @@ def _bounded(gain_pct: float) -> str:
 
 
 def _case_and_load(row: Row) -> tuple[str, str]:
-    """Part a name at its last word, as the field does: case and load."""
-    parts = row.case.name.split()
+    """Part a name at its last word, as the field does: case and load; the metric goes without."""
+    parts = f"{row.case.benchmark} {row.case.case}".split()
     if len(parts) > 1 and any(char.isdigit() for char in parts[-1]):
         return "-".join(parts[:-1]), parts[-1]
     return "-".join(parts), ""

@@ -136,8 +136,7 @@ class IndependentMeans(RatioTest):
     def _variance(self, factor: float) -> tuple[float, float]:
         """Give the variance of other - factor x base, and its degrees of freedom."""
         a, b = factor * factor * self.base.std**2 / self.base.n, self.other.std**2 / self.other.n
-        shares = a * a / (self.base.n - 1) + b * b / (self.other.n - 1)
-        return a + b, (a + b) ** 2 / shares if shares else math.inf
+        return a + b, _satterthwaite((a, self.base.n), (b, self.other.n))
 
     def statistic(self, change: float) -> tuple[float, float]:
         """Give t and its degrees of freedom, as Satterthwaite approximates them."""
@@ -191,7 +190,8 @@ class Medians(RatioTest):
 
     R. M. Price and D. G. Bonett, "Distribution-free confidence intervals for difference and ratio
     of medians", Journal of Statistical Computation and Simulation 72, 2002: the variance of a
-    log median from two order statistics.
+    log median from two order statistics. Where they take a normal deviate, which sees too much
+    certainty in few values, this takes Student's t with the samples' degrees of freedom.
 
     >>> test = Medians([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0])
     >>> round(test.change, 4)
@@ -207,13 +207,14 @@ class Medians(RatioTest):
         self.change = math.expm1(self.log_change)
         a, b = _median_variance(here), _median_variance(there)
         self.log_error = math.sqrt(a + b)
-        self.error, self.df = (1 + self.change) * self.log_error, math.inf
+        self.error = (1 + self.change) * self.log_error
+        self.df = _satterthwaite((a, len(base)), (b, len(other)))
         self.unit_error = (1 + self.change) * math.sqrt(a * len(base) + b * len(other))
 
     def statistic(self, change: float) -> tuple[float, float]:
-        """Give a normal deviate."""
+        """Give t and its degrees of freedom."""
         distance = self.log_change - math.log1p(change) if change > -1 else math.inf
-        return (distance / self.log_error if self.log_error else _certain(distance)), math.inf
+        return (distance / self.log_error if self.log_error else _certain(distance)), self.df
 
 
 class PairedMedians(Medians):
@@ -228,7 +229,7 @@ class PairedMedians(Medians):
         self.change = math.expm1(self.log_change)
         variance = _median_variance(ratios)
         self.log_error = math.sqrt(variance)
-        self.error, self.df = (1 + self.change) * self.log_error, math.inf
+        self.error, self.df = (1 + self.change) * self.log_error, len(ratios) - 1
         self.unit_error = self.error * math.sqrt(len(ratios))
 
 
@@ -274,6 +275,12 @@ def standard_error(values: Sequence[float], size: float = 0.0) -> float:
     mean = fmean(values)
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return math.sqrt(variance / len(values))
+
+
+def _satterthwaite(*parts: tuple[float, int]) -> float:
+    """Give the degrees of freedom of a sum of variances, each with its number of values."""
+    shares = math.fsum(variance**2 / (n - 1) for variance, n in parts)
+    return math.fsum(variance for variance, _ in parts) ** 2 / shares if shares else math.inf
 
 
 def _median_variance(values: Sequence[float]) -> float:

@@ -233,7 +233,7 @@ def adjusted(p_values: Sequence[float | None], correction: Correction) -> list[f
     [0.03, None, 0.06, 0.06]
     """
     known = [p for p in p_values if p is not None]
-    if correction == "none" or not known:
+    if correction == "none" or len(known) <= 1:
         return list(p_values)
     from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - half a second
 

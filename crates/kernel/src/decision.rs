@@ -1,6 +1,7 @@
 //! Placement decisions with what led to them: what `--explain` shows.
 
 use crate::fair::TaskId;
+use crate::fair::energy::EnergyCandidate;
 use crate::fair::group::{GroupStats, GroupType};
 use crate::fair::slow_path::{CpuRule, GroupChoice, GroupRule, IdlestTie};
 use crate::fair::view::CpuState;
@@ -60,6 +61,21 @@ pub enum Decision {
         /// The chosen CPU.
         cpu: CpuId,
     },
+    /// Wake-up placement by energy.
+    Energy {
+        /// The task.
+        task: TaskId,
+        /// Where it slept.
+        prev_cpu: CpuId,
+        /// Where it was woken from.
+        waker_cpu: CpuId,
+        /// The CPUs whose energy was computed, in the order in which the kernel looked at them.
+        candidates: Vec<EnergyCandidate>,
+        /// Nothing was weighed.
+        early: bool,
+        /// The chosen CPU.
+        cpu: CpuId,
+    },
     /// Placement of a real-time task that wakes or is new.
     RealTime {
         /// The task.
@@ -81,6 +97,7 @@ impl Decision {
         match *self {
             Decision::Slow { task, .. }
             | Decision::Wake { task, .. }
+            | Decision::Energy { task, .. }
             | Decision::RealTime { task, .. } => task,
         }
     }
@@ -90,6 +107,7 @@ impl Decision {
         match *self {
             Decision::Slow { cpu, .. }
             | Decision::Wake { cpu, .. }
+            | Decision::Energy { cpu, .. }
             | Decision::RealTime { cpu, .. } => cpu,
         }
     }
@@ -99,7 +117,7 @@ impl Decision {
         match self {
             Decision::Slow { occasion: Occasion::Fork, .. } => "fork",
             Decision::Slow { occasion: Occasion::Exec, .. } => "exec",
-            Decision::Wake { .. } => "wake",
+            Decision::Wake { .. } | Decision::Energy { .. } => "wake",
             Decision::RealTime { .. } => "real-time",
         }
     }
@@ -108,6 +126,20 @@ impl Decision {
     pub fn reason(&self) -> String {
         match self {
             Decision::Wake { rule, .. } => rule.to_string(),
+            Decision::Energy { early: true, .. } => "nothing to weigh".to_owned(),
+            Decision::Energy { candidates, .. } if candidates.is_empty() => {
+                "energy: it fits nowhere, so it stays".to_owned()
+            }
+            Decision::Energy { prev_cpu, cpu, .. } if prev_cpu == cpu => {
+                "energy: no CPU is cheaper".to_owned()
+            }
+            Decision::Energy { cpu, candidates, .. } => {
+                let delta = |cpu: &CpuId| {
+                    candidates.iter().find(|one| one.cpu == *cpu).map(|one| one.delta)
+                };
+                let cheaper = delta(cpu) <= candidates.iter().map(|one| one.delta).min();
+                if cheaper { "least energy" } else { "energy: it fits better" }.to_owned()
+            }
             Decision::RealTime { waits: false, .. } => "nothing to wait for there".to_owned(),
             Decision::RealTime { lowest: None, .. } => "no CPU runs less urgent tasks".to_owned(),
             Decision::RealTime { prev_cpu, cpu, .. } if prev_cpu == cpu => {
@@ -266,6 +298,28 @@ impl fmt::Display for Decision {
                 let (task, prev) = (task.0, prev_cpu.0);
                 write!(f, "real-time task {task}, was on CPU {prev}: CPU {}, ", cpu.0)?;
                 f.write_str(&self.reason())
+            }
+            Decision::Energy { task, prev_cpu, waker_cpu, candidates, cpu, .. } => {
+                write!(
+                    f,
+                    "wake of task {} from CPU {}, slept on CPU {}: CPU {}, {}",
+                    task.0,
+                    waker_cpu.0,
+                    prev_cpu.0,
+                    cpu.0,
+                    self.reason()
+                )?;
+                for one in candidates {
+                    let EnergyCandidate { cpu, base_energy, delta, spare_capacity, .. } = one;
+                    let minimum = if one.fits_minimum { "" } else { ", but not its uclamp_min" };
+                    write!(
+                        f,
+                        "\n    CPU {:<4} energy {base_energy} + {delta}, \
+                         spare_capacity={spare_capacity}{minimum}",
+                        cpu.0,
+                    )?;
+                }
+                Ok(())
             }
             Decision::Wake { task, prev_cpu, waker_cpu, affine, candidates, rule, cpu } => {
                 write!(

@@ -167,6 +167,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         if let Some(schedutil) = schedutil {
             self.sched.set_schedutil(schedutil);
+            self.sched.weigh_energy(machine);
         }
     }
 

@@ -8,6 +8,7 @@ use crate::queue::NEVER;
 use crate::random::Pcg;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::entity::FairPolicy;
+use schedlab_kernel::fair::uclamp::TaskClamps;
 use schedlab_kernel::rt::{RealTime, RtPolicy, RtPriority};
 use schedlab_kernel::sched::{NewTask, WakeFlags};
 use schedlab_machine::CpuId;
@@ -98,6 +99,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.sched.affinity(allowed & *self.platform.machine.cpus())
             }),
             per_cpu_kthread: false,
+            clamps: attributes.clamps.map(|(min, max)| TaskClamps { min, max }),
         };
         let task = self.sched.create(new, cpu);
         let own_index = &mut self.instances[program.0 as usize];

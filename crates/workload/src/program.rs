@@ -447,6 +447,8 @@ pub struct Attributes {
     pub policy: Policy,
     /// A slice of its own, ns.
     pub slice_ns: Option<u64>,
+    /// Utilisation clamps, at least and at most, 0 to 1024 (`sched_util_min`, `sched_util_max`).
+    pub clamps: Option<(u16, u16)>,
     /// CPUs that it may use; `None`: all.
     pub affinity: Option<CpuSet>,
     /// Where a file names them: its path and the line, from 1.

@@ -151,6 +151,15 @@ impl Workload {
                 let comm = &program.comm;
                 return whole(format!("program {comm}: priority {priority} is not in 1 to 99"));
             }
+            if let Some((min, max)) = program.attributes.clamps
+                && (min > max || max > 1024)
+            {
+                let comm = &program.comm;
+                return whole(format!(
+                    "program {comm}: utilisation clamps {min} to {max} are not in 0 to 1024, the \
+                     lower one first"
+                ));
+            }
             if program.attributes.affinities().any(|cpus| cpus.is_empty()) {
                 let comm = &program.comm;
                 return whole(format!("program {comm} is allowed on no CPU; name one"));

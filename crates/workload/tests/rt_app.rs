@@ -182,3 +182,19 @@ fn writes_to_the_null_device_are_system_calls_of_a_buffer_each() {
     let example6 = example("example6").expect("loads");
     assert!(example6.programs[1].ops.contains(&Op::SystemCalls(1)));
 }
+
+#[test]
+fn utilisation_clamps_are_a_threads_own() {
+    let thread = |clamps: &str| {
+        format!(r#"{{"tasks": {{"a": {{"loop": 3, "run": 100, "sleep": 100{clamps}}}}}}}"#)
+    };
+    let clamps = |text: &str| {
+        let workload = parse(&thread(text)).expect("valid");
+        workload.programs.iter().find(|one| one.comm.starts_with('a')).unwrap().attributes.clamps
+    };
+    assert_eq!(clamps(""), None);
+    assert_eq!(clamps(r#", "util_min": 200"#), Some((200, 1024)));
+    assert_eq!(clamps(r#", "util_max": 300, "util_min": 100"#), Some((100, 300)));
+    assert!(error(&thread(r#", "util_min": 1025"#)).contains("util_min"));
+    assert!(error(&thread(r#", "util_min": 600, "util_max": 300"#)).contains("600 to 300"));
+}

@@ -2,6 +2,7 @@
 //! frequency at which a domain's busiest CPU would be busy for four fifths of the time.
 
 use super::{Policy, Release};
+use crate::fair::energy::{busy_util, frequency_util_6_1, map_util_perf, performance_6_12};
 use crate::fair::view::CpuState;
 use schedlab_machine::CpuId;
 
@@ -109,35 +110,20 @@ impl SugovCpu {
     }
 }
 
-/// A quarter more (`map_util_perf()`).
-fn map_util_perf(util: u64) -> u64 {
-    util + (util >> 2)
-}
-
-/// `effective_cpu_util(FREQUENCY_UTIL)` without clamps and reservations of deadline tasks: all of
-/// the CPU while a real-time task runs or interrupts take it, else interrupts, and the classes in
-/// the time that these leave.
-fn effective_cpu_util(cpu: &CpuState, util_cfs: u64) -> u64 {
-    let max = cpu.capacity_orig;
-    let runs_rt = cpu.nr_running > cpu.h_nr_queued;
-    if runs_rt || cpu.util_irq >= max {
-        return max;
+/// The utilisation for which a CPU asks, boosted, a quarter of headroom included
+/// (`sugov_get_util()`, `sugov_iowait_apply()`).
+fn asked(release: Release, cpu: &CpuState, boost: u64) -> u64 {
+    let clamped = cpu.clamps.used;
+    match release {
+        Release::V6_1 => {
+            let boost = if clamped { cpu.clamps.clamp(boost) } else { boost };
+            map_util_perf(frequency_util_6_1(cpu, cpu.cfs_util(), None, clamped).max(boost))
+        }
+        Release::V6_12 => {
+            let util = busy_util(cpu, cpu.cfs_util_boost()).max(boost);
+            performance_6_12(cpu, util, None, clamped)
+        }
     }
-    let util = util_cfs + cpu.util_rt;
-    if util + cpu.util_dl >= max {
-        return max;
-    }
-    (util * (max - cpu.util_irq) / max + cpu.util_irq).min(max)
-}
-
-/// `sugov_get_util()` and `sugov_effective_cpu_perf()` of 6.12.
-fn utilisation_6_12(cpu: &CpuState, boost: u64) -> u64 {
-    let max = cpu.capacity_orig;
-    let all = cpu.nr_running > cpu.h_nr_queued || cpu.util_irq >= max;
-    // The utilisation of deadline tasks counts as a minimum here, beside interrupts.
-    let util = effective_cpu_util(cpu, cpu.cfs_util_boost()).max(boost);
-    let least = if all { max } else { cpu.util_irq.min(max) };
-    map_util_perf(util).min(max).max(least)
 }
 
 impl Schedutil {
@@ -208,13 +194,7 @@ impl Schedutil {
         for other in &policy.policy.cpus {
             let boost = self.cpus[other.index()].iowait_apply(now_ns, self.tick_ns, max);
             let state = &states[other.index()];
-            let own = match self.release {
-                Release::V6_1 => {
-                    map_util_perf(effective_cpu_util(state, state.cfs_util()).max(boost))
-                }
-                Release::V6_12 => utilisation_6_12(state, boost),
-            };
-            util = util.max(own);
+            util = util.max(asked(self.release, state, boost));
         }
         let policy = &mut self.policies[domain];
         let mut next_khz = policy.next_frequency(util, max);

@@ -1,6 +1,7 @@
 //! What placement and balancing read of run queues and tasks. Callers keep one [`CpuState`] per
 //! CPU up to date; as in the kernel, averages are as fresh as their last update.
 
+use super::uclamp::QueueClamps;
 use schedlab_machine::{CpuId, CpuSet};
 
 /// The run queue of one CPU, as other CPUs see it (`struct rq`).
@@ -50,6 +51,8 @@ pub struct CpuState {
     pub util_irq: u64,
     /// `arch_asym_cpu_priority()`.
     pub asym_priority: i32,
+    /// What its tasks want to be taken for.
+    pub clamps: QueueClamps,
 }
 
 impl CpuState {
@@ -78,6 +81,7 @@ impl CpuState {
             util_dl: 0,
             util_irq: 0,
             asym_priority: -(cpu.0 as i32),
+            clamps: QueueClamps::default(),
         }
     }
 
@@ -109,6 +113,15 @@ impl CpuState {
     #[inline]
     pub fn cfs_util_boost(&self) -> u64 {
         self.util.max(self.runnable).max(self.util_est).min(self.capacity_orig)
+    }
+
+    /// More than four fifths of what fair tasks can have are used, or more than they ask for
+    /// (`cpu_overutilized()`).
+    #[inline]
+    pub fn is_overutilized(&self) -> bool {
+        let QueueClamps { used, .. } = self.clamps;
+        let clamps = Clamps { used, min: self.clamps.min(), max: self.clamps.max() };
+        util_fits_cpu(self.cfs_util(), &clamps, self) == Fit::No
     }
 
     /// `get_actual_cpu_capacity()`.
@@ -216,21 +229,25 @@ impl TaskView<'_> {
         (state.curr_is_idle || (self.is_current && self.cpu == cpu)) && !state.ttwu_pending
     }
 
-    /// `util_fits_cpu()` for this task: how well the CPU suits it.
+    /// How well the CPU suits this task.
     pub fn fit(&self, state: &CpuState) -> Fit {
-        let util = self.util_estimate();
-        let mut fits = fits_capacity(util, state.capacity);
-        if self.clamps.used {
-            let Clamps { min, max, .. } = self.clamps;
-            let full = state.capacity_orig == 1024 && max == 1024;
-            fits |= !full && max <= state.capacity_orig;
-            let min = min.min(max);
-            if fits && util < min && min > state.actual_capacity() {
-                return Fit::ExceptMinimum;
-            }
-        }
-        if fits { Fit::Full } else { Fit::No }
+        util_fits_cpu(self.util_estimate(), &self.clamps, state)
     }
+}
+
+/// How well a CPU suits a utilisation under clamps (`util_fits_cpu()`).
+pub fn util_fits_cpu(util: u64, clamps: &Clamps, state: &CpuState) -> Fit {
+    let mut fits = fits_capacity(util, state.capacity);
+    if clamps.used {
+        let Clamps { min, max, .. } = *clamps;
+        let full = state.capacity_orig == 1024 && max == 1024;
+        fits |= !full && max <= state.capacity_orig;
+        let min = min.min(max);
+        if fits && util < min && min > state.actual_capacity() {
+            return Fit::ExceptMinimum;
+        }
+    }
+    if fits { Fit::Full } else { Fit::No }
 }
 
 /// How well a task's utilisation and clamps fit a CPU.

@@ -5,6 +5,7 @@
 //! WA_WEIGHT, WA_BIAS, SIS_UTIL).
 
 use super::census::Census;
+use super::energy::EnergyRelease;
 use super::topology::{DomainFlags, Domains, Membership};
 use super::view::{CpuState, Fit, TaskView};
 use schedlab_machine::{CpuId, CpuSet};
@@ -22,6 +23,8 @@ pub struct WakeRules {
     pub idle_prev_is_target: bool,
     /// Whose history the recently used CPU is.
     pub recent_used: RecentUsed,
+    /// How energy is weighed, on machines where that is possible.
+    pub energy: Option<EnergyRelease>,
 }
 
 impl WakeRules {
@@ -31,6 +34,7 @@ impl WakeRules {
         clusters: true,
         idle_prev_is_target: true,
         recent_used: RecentUsed::Wakee,
+        energy: Some(EnergyRelease::V6_12),
     };
 }
 

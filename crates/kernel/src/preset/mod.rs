@@ -17,6 +17,7 @@ use crate::fair::balance::BalanceRules;
 use crate::fair::build::DomainRules;
 use crate::fair::classic::ClassicRules;
 use crate::fair::classic::domains::ClassicDomains;
+use crate::fair::energy::EnergyRelease;
 use crate::fair::nohz::NohzRules;
 use crate::fair::queue::FairRules;
 use crate::fair::slow_path::SlowPathRules;
@@ -48,10 +49,10 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("autogroup", "autogroups are not modelled: every task is in the root group"),
     ("cfs_bandwidth", "bandwidth limits (CONFIG_CFS_BANDWIDTH) are not modelled"),
     ("deadline", "deadline tasks are not modelled"),
-    ("uclamp", "utilisation clamps (CONFIG_UCLAMP_TASK) are not modelled in simulation"),
+    ("uclamp", "utilisation clamps belong to tasks: uclamp_min and uclamp_max in workloads"),
     ("numa_balancing", "automatic NUMA balancing (CONFIG_NUMA_BALANCING) is not modelled"),
-    ("eas", "energy-aware placement is not modelled"),
-    ("energy_aware", "energy-aware placement is not modelled"),
+    ("eas", "energy-aware placement is chosen by energy = \"v6.12\" under [wake]"),
+    ("energy_aware", "energy-aware placement is chosen by energy = \"v6.12\" under [wake]"),
     ("core_sched", "core scheduling (CONFIG_SCHED_CORE) is not modelled"),
     ("sched_ext", "sched_ext is not modelled"),
     ("hrtick", "preemption by high-resolution timer (HRTICK) is not modelled"),
@@ -166,6 +167,7 @@ struct Wake {
     idle_prev_is_target: bool,
     recent_used: RecentUsed,
     ttwu_queue: TtwuQueue,
+    energy: Option<EnergyRelease>,
 }
 
 #[derive(Deserialize)]
@@ -399,10 +401,10 @@ impl ByTracking {
             let what = "imbalance_pct must be 100 to 200, and busy_factor 1 to 1024";
             return Err((domains.span(), what.to_owned()));
         }
-        let &Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue } = wake;
+        let &Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue, energy } = wake;
         Ok(ByTracking {
             placement: file.placement.ok_or_else(|| missing("placement"))?,
-            wake: WakeRules { search, clusters, idle_prev_is_target, recent_used },
+            wake: WakeRules { search, clusters, idle_prev_is_target, recent_used, energy },
             ttwu_queue,
             balance: file.balance.ok_or_else(|| missing("balance"))?,
             domains: rules,

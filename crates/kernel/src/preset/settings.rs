@@ -3,6 +3,7 @@
 use super::Kernel;
 use crate::cpuidle::GovernorParameters;
 use crate::fair::classic::ClassicRules;
+use crate::fair::energy::EnergyRelease;
 use crate::fair::nohz::NohzRules;
 use crate::fair::queue::FairRules;
 
@@ -75,7 +76,7 @@ impl Kernel {
         settings
     }
 
-    fn tracking_settings(&self) -> [(&'static str, String); 14] {
+    fn tracking_settings(&self) -> [(&'static str, String); 15] {
         let (placement, wake, balance) = (&self.placement, &self.wake, &self.balance);
         [
             ("placement.idlest_tie", kebab(&placement.idlest_tie)),
@@ -85,6 +86,7 @@ impl Kernel {
             ("wake.idle_prev_is_target", wake.idle_prev_is_target.to_string()),
             ("wake.recent_used", kebab(&wake.recent_used)),
             ("wake.ttwu_queue", kebab(&self.ttwu_queue)),
+            ("wake.energy", wake.energy.map_or("none", EnergyRelease::name).to_owned()),
             ("balance.mode", kebab(&balance.mode)),
             ("balance.numa_imbalance", kebab(&balance.numa_imbalance)),
             ("balance.smt_groups", balance.smt_groups.to_string()),

@@ -4,6 +4,7 @@
 
 mod affinity;
 mod balance;
+mod energy;
 mod pick;
 mod placement;
 mod placement_classic;
@@ -22,6 +23,7 @@ use crate::fair::TaskId;
 use crate::fair::balance::BalanceRules;
 use crate::fair::census::Census;
 use crate::fair::classic::{ClassicRules, CpuView};
+use crate::fair::energy::EnergyModel;
 use crate::fair::entity::Entity;
 use crate::fair::nohz::{Nohz, NohzRules};
 use crate::fair::queue::FairRules;
@@ -97,6 +99,13 @@ pub struct Scheduler {
     older_nohz: balance::OlderNohz,
     /// Some CPU has tasks to spare (`rd->overloaded`).
     overloaded: bool,
+    /// Placement weighs energy by this model (`rd->pd`).
+    energy: Option<EnergyModel>,
+    /// Some CPU uses more than four fifths of its capacity, so that tasks are spread instead of
+    /// placed by energy (`rd->overutilized`). Of meaning only with an energy model.
+    overutilized: bool,
+    /// Some task has asked for utilisation clamps (`uclamp_is_used()`).
+    uclamp_used: bool,
     /// Until when some CPU balances a domain of which one at a time is balanced, ns.
     serial_until_ns: u64,
     /// The longest balancing interval, jiffies (`max_load_balance_interval`).
@@ -143,6 +152,9 @@ impl Scheduler {
                 config.classic.is_some_and(|classic| classic.saves_power()),
             ),
             overloaded: false,
+            energy: None,
+            overutilized: false,
+            uclamp_used: false,
             serial_until_ns: 0,
             interval_max: 1,
             moving: Vec::with_capacity(32),
@@ -289,6 +301,7 @@ impl Scheduler {
             self.update_load(cpu, curr);
             self.publish(cpu);
             self.update_misfit(cpu, Some(curr));
+            self.check_overutilized(cpu);
         }
         self.trigger_balance(cpu, hardware);
     }

@@ -8,7 +8,7 @@ use crate::fair::TaskId;
 use crate::fair::entity::{Enqueue, Entity, FairPolicy};
 use crate::fair::slow_path::SlowPath;
 use crate::fair::topology::DomainFlags;
-use crate::fair::view::{Clamps, TaskView};
+use crate::fair::view::TaskView;
 use crate::fair::wake::{RecentUsed, WakePath, Waker, select_on_wake};
 use crate::fair::weight::LoadWeight;
 use crate::hardware::{Decision, Hardware, Occasion, Path, TracePoint, WakeCandidate};
@@ -40,6 +40,7 @@ impl Scheduler {
             FairPolicy::Idle => LoadWeight::of_idle_policy(),
             _ => LoadWeight::of_nice(new.nice),
         };
+        let clamps = self.clamps_of(&new);
         let id = TaskId(self.tasks.len() as u32);
         self.entities.push(Entity::new(load, new.policy, new.slice_ns));
         self.tasks.push(Task {
@@ -48,6 +49,8 @@ impl Scheduler {
             affinity: new.affinity,
             per_cpu_kthread: new.per_cpu_kthread,
             avg: Avg::new_task(load.weight),
+            clamps,
+            clamped: false,
             util_est: 0,
             recent_used_cpu: cpu,
             wakee_flips: 0,
@@ -83,7 +86,7 @@ impl Scheduler {
             load: task.avg.load_avg,
             runnable: task.avg.runnable_avg,
             util_est: task.util_est(),
-            clamps: Clamps::default(),
+            clamps: self.clamps(task),
             numa_preferred_node: None,
         }
     }
@@ -231,6 +234,9 @@ impl Scheduler {
             waker.wakee_flips = task.wakee_flips;
             waker.load = task.avg.load_avg;
             waker.per_cpu_kthread = task.per_cpu_kthread;
+        }
+        if let Some(cpu) = self.select_by_energy(id, waker_cpu, hardware) {
+            return cpu;
         }
         let Task { cpu: prev_cpu, affinity, recent_used_cpu, wakee_flips, .. } =
             self.tasks[id.index()];

@@ -6,6 +6,7 @@ use crate::fair::TaskId;
 use crate::fair::entity::{Dequeue, Enqueue};
 use crate::fair::queue::{FairQueue, FairRules};
 use crate::fair::sums::CpuSums;
+use crate::fair::uclamp::QueuedClamps;
 use crate::fair::view::Fit;
 use crate::hardware::Hardware;
 use crate::pelt::{Avg, EntityActivity, RqClock};
@@ -46,6 +47,8 @@ pub struct RunQueue {
     pub(super) balance: QueueState,
     /// Its utilisation changed, of which the governor of its frequency is yet to hear.
     pub(super) util_changed: bool,
+    /// What its tasks want to be taken for.
+    pub(super) clamps: QueuedClamps,
     /// The CPU that code on this one chose last where any would do (`distribute_cpu_mask_prev`).
     pub(super) chosen_last: Option<CpuId>,
 }
@@ -94,6 +97,7 @@ impl RunQueue {
             tasks: Vec::with_capacity(QUEUE_ROOM),
             balance: QueueState::default(),
             util_changed: false,
+            clamps: QueuedClamps::default(),
             chosen_last: None,
         }
     }
@@ -252,9 +256,22 @@ impl Scheduler {
 
     /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_fair()`).
     pub(super) fn enqueue(&mut self, cpu: CpuId, id: TaskId, why: Enqueue) {
-        if self.is_rt(id) {
-            return self.enqueue_rt(cpu, id);
+        if self.clamps_come_first() {
+            self.enter_clamps(cpu, id);
         }
+        if self.is_rt(id) {
+            self.enqueue_rt(cpu, id);
+        } else {
+            self.enqueue_fair(cpu, id, why);
+            // A new task starts with half of what its CPU has to spare, which says little.
+            if why != Enqueue::Initial {
+                self.check_overutilized(cpu);
+            }
+        }
+        self.enter_clamps(cpu, id);
+    }
+
+    fn enqueue_fair(&mut self, cpu: CpuId, id: TaskId, why: Enqueue) {
         let delayed = self.entities[id.index()].sched_delayed;
         // A delayed task that moves is asleep, so it brings no estimate along.
         if !(delayed && why == Enqueue::Move) {
@@ -282,6 +299,9 @@ impl Scheduler {
         why: Dequeue,
         averages: Averages,
     ) -> bool {
+        if !self.entities[id.index()].sched_delayed {
+            self.leave_clamps(cpu, id);
+        }
         if self.is_rt(id) {
             self.dequeue_rt(cpu, id);
             return true;

@@ -2,6 +2,7 @@
 
 use crate::fair::TaskId;
 use crate::fair::entity::FairPolicy;
+use crate::fair::uclamp::TaskClamps;
 use crate::pelt::Avg;
 use crate::rt::RealTime;
 use schedlab_machine::CpuId;
@@ -38,6 +39,8 @@ pub struct NewTask {
     pub per_cpu_kthread: bool,
     /// A real-time task; what it would be in the fair class has no effect then.
     pub real_time: Option<RealTime>,
+    /// Utilisation clamps, if it asks for any (`sched_attr::sched_util_min`, `sched_util_max`).
+    pub clamps: Option<TaskClamps>,
 }
 
 /// `struct task_struct`, as far as placement and accounting need it.
@@ -53,6 +56,10 @@ pub struct Task {
     pub per_cpu_kthread: bool,
     /// Load tracking.
     pub avg: Avg,
+    /// What it wants to be taken for.
+    pub clamps: TaskClamps,
+    /// Its queue knows of its clamps.
+    pub(super) clamped: bool,
     /// Utilisation at its last sleeps, smoothed; the top bit says that nothing was added since
     /// (`UTIL_AVG_UNCHANGED`).
     pub(super) util_est: u32,

@@ -71,6 +71,7 @@ impl Driver {
             candidates: &candidates,
             rules: BalanceRules::V6_12,
             sums: None,
+            energy_aware: false,
         };
         let mut stats = balance.domain_stats();
         let found = balance.imbalance(&mut stats);

@@ -98,6 +98,8 @@ pub const PERIODIC: &[Parameter] = &[
     of("policy", "", "sched(7)"),
     of("priority", "", "sched(7); fifo and rr"),
     of("nice", "", "sched(7)"),
+    of("uclamp_min", "of 1024", "sched_setattr(2); 0: none"),
+    of("uclamp_max", "of 1024", "sched_setattr(2); 1024: none"),
     of("stagger_ns", "ns", "a choice: no two start at once"),
 ];
 

@@ -22,6 +22,10 @@ pub struct Options {
     pub priority: u8,
     /// Their nice level otherwise.
     pub nice: i32,
+    /// Least utilisation for which each wants to be taken (`uclamp_min`), 0 to 1024.
+    pub uclamp_min: u16,
+    /// Greatest utilisation for which each wants to be taken (`uclamp_max`), 0 to 1024.
+    pub uclamp_max: u16,
     /// The first periods of neighbouring tasks begin this much apart, ns.
     pub stagger_ns: u64,
 }
@@ -51,6 +55,8 @@ impl Default for Options {
             policy: PolicyName::Other,
             priority: 50,
             nice: 0,
+            uclamp_min: 0,
+            uclamp_max: 1024,
             stagger_ns: 1_000,
         }
     }
@@ -62,6 +68,8 @@ impl Model for Options {
         in_range(name, "run_us", self.run_us, (1, 1_000_000_000))?;
         in_range(name, "period_us", self.period_us, (1, 1_000_000_000))?;
         in_range(name, "priority", u64::from(self.priority), (1, 99))?;
+        in_range(name, "uclamp_max", self.uclamp_max.into(), (0, 1024))?;
+        in_range(name, "uclamp_min", self.uclamp_min.into(), (0, self.uclamp_max.into()))?;
         in_range(name, "stagger_ns", self.stagger_ns, (0, 1_000_000_000))?;
         let mut build = Builder::new(name);
         let periods = build.metric("periods", "1/s", Better::Higher, MetricKind::Rate);
@@ -83,6 +91,8 @@ impl Model for Options {
             });
         });
         build.attributes(task).nice = self.nice;
+        let clamps = (self.uclamp_min, self.uclamp_max);
+        build.attributes(task).clamps = (clamps != (0, 1024)).then_some(clamps);
         build.attributes(task).policy = match self.policy {
             PolicyName::Other => Policy::Normal,
             PolicyName::Batch => Policy::Batch,

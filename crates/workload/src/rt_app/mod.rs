@@ -2,8 +2,8 @@
 //!
 //! Main creates the threads in the file's order, sleeps for the global `duration` and ends all of
 //! them; with a duration of -1 it waits for them. What is not modelled is refused by name:
-//! deadline policies, task groups, utilisation clamps, memory binding, devices that do more than
-//! swallow what is written to them, and properties other than `cpus` that change between phases.
+//! deadline policies, task groups, memory binding, devices that do more than swallow what is written
+//! to them, and properties other than `cpus` that change between phases.
 
 mod json;
 mod thread;

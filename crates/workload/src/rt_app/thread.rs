@@ -259,6 +259,12 @@ impl Reader<'_> {
                 let slice_us = self.integer(member, (100, 100_000))?;
                 attributes.slice_ns = Some(slice_us as u64 * 1000);
             }
+            "util_min" | "util_max" => {
+                let value = self.integer(member, (0, 1024))? as u16;
+                let (min, max) = attributes.clamps.unwrap_or((0, 1024));
+                let lower = member.key == "util_min";
+                attributes.clamps = Some(if lower { (value, max) } else { (min, value) });
+            }
             "taskgroup" if !matches!(self.text(member), Ok("")) => {
                 let what = "taskgroup: task groups are not modelled; remove it";
                 return Err(self.error(member.line, what));

@@ -16,6 +16,9 @@ impl<'a> Balance<'a> {
         let (Some((_, busiest)), Some((_, local))) = (stats.busiest, stats.local) else {
             return Err(Migration::default());
         };
+        if stats.left_to_energy && busiest.group_type != GroupType::MisfitTask {
+            return Err(Migration::default());
+        }
         let forced = matches!(
             busiest.group_type,
             GroupType::MisfitTask | GroupType::AsymPacking | GroupType::Imbalanced

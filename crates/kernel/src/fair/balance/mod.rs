@@ -2,8 +2,8 @@
 //! (`sched_balance_find_src_group()`, `sched_balance_find_src_rq()`; up to 6.9
 //! `find_busiest_group()`, `find_busiest_queue()`).
 //!
-//! Source: `kernel/sched/fair.c` of Linux 6.12.117, without an energy model, so that the root
-//! domain always counts as over-utilised.
+//! Source: `kernel/sched/fair.c` of Linux 6.12.117. Without an energy model the machine always counts
+//! as over-utilised.
 
 mod imbalance;
 mod source;
@@ -153,6 +153,8 @@ pub struct Balance<'a> {
     pub rules: BalanceRules,
     /// What groups consist of and the sums of their parts, if someone keeps them.
     pub sums: Option<&'a Sums>,
+    /// Placement weighs energy, so that over-utilised CPUs are looked for.
+    pub energy_aware: bool,
 }
 
 /// A group with its sums.
@@ -175,6 +177,10 @@ pub struct DomainStats<'a> {
     pub prefer_sibling: bool,
     /// Some CPU has more than one task, or one that does not fit.
     pub overloaded: bool,
+    /// Some CPU uses more than four fifths of its capacity; looked for if energy counts.
+    pub overutilized: bool,
+    /// Placement by energy put the tasks where they are: only those that do not fit are moved.
+    pub left_to_energy: bool,
     /// CPUs at which a wake-up may look from now on, if the cache's hint is due
     /// (`nr_idle_scan`).
     pub nr_idle_scan: Option<u32>,

@@ -23,6 +23,8 @@ impl<'a> Balance<'a> {
             avg_load: 0,
             prefer_sibling: false,
             overloaded: false,
+            overutilized: false,
+            left_to_energy: false,
             nr_idle_scan: None,
             source_kind: SourceKind::All,
         };
@@ -38,6 +40,10 @@ impl<'a> Balance<'a> {
                 sums.parts(membership.domain, if index < count { index } else { index - count })
             });
             let own = self.group_stats(domain, group, parts, local, &mut stats.overloaded);
+            if self.energy_aware && !stats.overutilized {
+                let mut cpus = group.span.iter_and(self.candidates);
+                stats.overutilized = cpus.any(|cpu| self.state(cpu).is_overutilized());
+            }
             if local {
                 stats.local = Some((group, own));
             } else if self.is_busier(&stats, group, &own, dst_core_idle) {

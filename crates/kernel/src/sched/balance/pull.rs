@@ -174,6 +174,7 @@ impl Scheduler {
             candidates: self.candidates(attempt),
             rules: self.config.balance,
             sums: self.known_sums(),
+            energy_aware: self.energy.is_some(),
         }
     }
 
@@ -191,6 +192,9 @@ impl Scheduler {
         }
         let balance = self.view_of(attempt);
         let mut stats = balance.domain_stats();
+        let root = level + 1 == self.domains.stack(cpu).len();
+        let overutilized = stats.overutilized || (!root && self.overutilized);
+        stats.left_to_energy = self.energy.is_some() && !overutilized;
         let found = balance.imbalance(&mut stats);
         let busiest = stats.busiest;
         let source = found
@@ -205,7 +209,8 @@ impl Scheduler {
             }
             Err(migration) => attempt.migration = migration,
         }
-        if level + 1 == self.domains.stack(cpu).len() {
+        self.overutilized = overutilized;
+        if root {
             self.overloaded = overloaded;
         }
         if let Some(nr_idle_scan) = nr_idle_scan {

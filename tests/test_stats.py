@@ -259,3 +259,16 @@ def test_summaries_say_what_their_samples_say() -> None:
     test = IndependentMeans(mine, theirs)
     welch = reference.ttest_ind(other, base, equal_var=False)
     assert test.p() == pytest.approx(welch.pvalue)
+
+
+def test_a_sample_of_many_values_takes_no_time() -> None:
+    generator = np.random.default_rng(11)
+    base, other = list(generator.normal(100, 3, 20_000)), list(generator.normal(101, 3, 20_000))
+    found = stats.measure(base, other, paired=False)
+    assert found.bootstrap_pct is None
+    assert found.interval_pct is not None
+    assert found.interval_pct[0] < 1 < found.interval_pct[1]
+    assert len(stats.outliers(base)) <= 50
+    trend = stats.drift([value + place / 2000 for place, value in enumerate(base)])
+    assert trend is not None
+    assert trend.pct == pytest.approx(10, rel=0.2)

@@ -95,19 +95,27 @@ LEGEND = "** regressed, + improved, = equivalent within the margin; else open"
 
 
 def schedtests(table: Table) -> str:
-    """Write the table of schedtests' report.py, within 75 columns; positive is better.
+    """Write the tables of schedtests' report.py, within 75 columns; positive is better.
 
     Its standard deviations are a sample's, not a population's.
     """
     lines: list[str] = []
     for label in table.others:
-        rows = [row for row in table.rows if row.other.label == label]
-        lines += [f"{table.base} vs {label}", "=" * 10]
-        lines.append(f"{'case':<28} {'load':<10} baseline(std%)  compare%( std%)")
-        lines += [_schedtests_row(row) for row in rows]
-        lines += [_schedtests_row(row) for row in table.geomeans if row.other.label == label]
-        lines.append("")
+        lines += [f"{table.base} (baseline) against {label} (compare)"[:MAIL_COLUMNS], ""]
+        for benchmark, rows in _by_benchmark(table, label):
+            lines += [benchmark[:MAIL_COLUMNS], "=" * 10]
+            lines.append(f"{'case':<28} {'load':<10} baseline(std%)  compare%( std%)")
+            lines += [*map(_schedtests_row, rows), ""]
     return "\n".join([*lines, *_mail_end(table)]) + "\n"
+
+
+def _by_benchmark(table: Table, label: str) -> list[tuple[str, list[Row]]]:
+    """Give a label's rows by benchmark, means over cases last."""
+    found: dict[str, list[Row]] = {}
+    for row in [*table.rows, *table.geomeans]:
+        if row.other.label == label:
+            found.setdefault(row.case.benchmark or "benchmark", []).append(row)
+    return list(found.items())
 
 
 def _schedtests_row(row: Row) -> str:
@@ -118,7 +126,16 @@ def _schedtests_row(row: Row) -> str:
     )
     gain = _bounded(row.gain_pct)
     mark = MARKS[row.compared.verdict]
-    return f"{case:<28.28} {load:<10.10}  1.00 ({base})  {gain} ({other}) {mark}".rstrip()
+    name = f"{_fitted(case, 28):<28} {_fitted(load, 10):<10}"
+    return f"{name}  1.00 ({base})  {gain} ({other}) {mark}".rstrip()
+
+
+def _fitted(text: str, width: int) -> str:
+    """Shorten a name in its middle: cases differ at their ends."""
+    if len(text) <= width:
+        return text
+    head = (width - 2) // 2
+    return f"{text[:head]}..{text[head + 2 - width :]}"
 
 
 def _bounded(gain_pct: float) -> str:
@@ -128,32 +145,41 @@ def _bounded(gain_pct: float) -> str:
 
 
 def _case_and_load(row: Row) -> tuple[str, str]:
-    """Part a name at its last word, as the field does: case and load; the metric goes without."""
-    parts = f"{row.case.benchmark} {row.case.case}".split()
+    """Part a name at its last word, as the field does: case and load."""
+    parts = (row.case.case or row.case.metric or row.case.benchmark).split()
+    if row.case.case and row.case.metric.count(" "):
+        parts = [*row.case.metric.split(), *parts]
     if len(parts) > 1 and any(char.isdigit() for char in parts[-1]):
         return "-".join(parts[:-1]), parts[-1]
     return "-".join(parts), ""
 
 
 def mmtests(table: Table) -> str:
-    """Write a table as mmtests prints it, within 75 columns; positive is better."""
+    """Write tables as mmtests prints them, within 75 columns; positive is better."""
+    kind = "Median" if table.settings.statistic == "median" else "Amean"
     lines: list[str] = []
     for label in table.others:
-        rows = [row for row in table.rows if row.other.label == label]
-        lines.append(f"{'':<34}{table.base:>15.15}{label:>25.25}")
-        for row in rows:
-            kind = {"higher": "Hmean", "lower": "Amean", None: "Value"}[row.case.better]
-            # The row holds the mean that was compared, whatever mmtests would have taken.
-            kind = "Median" if table.settings.statistic == "median" else kind.replace("Hm", "Am")
-            name = "-".join(row.case.name.split())
-            base, other = (_short(side.middle) for side in (row.base, row.other))
-            mark = {"regressed": "*", "improved": "*"}.get(row.compared.verdict, " ")
-            lines.append(
-                f"{kind:<7}{name:<24.24} {base:>9} (   0.00%) {other:>9} "
-                f"{mark}{row.gain_pct:>7.2f}%{mark}".rstrip()
-            )
-        lines.append("")
+        for benchmark, rows in _by_benchmark(table, label):
+            lines.append(benchmark[:MAIL_COLUMNS])
+            lines.append(f"{'':<33}{_fitted(table.base, 15):>15}{_fitted(label, 23):>23}")
+            for row in rows:
+                base, other = (_short(side.middle) for side in (row.base, row.other))
+                certain = row.compared.verdict in ("regressed", "improved")
+                gain = ("*{}%*" if certain else "({}%)").format(_bounded(row.gain_pct))
+                lines.append(
+                    f"{kind:<7}{_name(row, 24):<24} {base:>9} (   0.00%) {other:>9} {gain}"
+                )
+            lines.append("")
     return "\n".join([*lines, *_mail_end(table, "*significant after correction*")]) + "\n"
+
+
+def _name(row: Row, width: int) -> str:
+    """Write metric and case; numbers go without their names where there is no room for them."""
+    parts = f"{row.case.metric} {row.case.case}".split() or [row.case.benchmark]
+    name = "-".join(parts)
+    if len(name) > width:
+        name = "-".join(part.rpartition("=")[2] for part in parts)
+    return _fitted(name, width)
 
 
 def _short(value: float) -> str:

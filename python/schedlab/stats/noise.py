@@ -19,10 +19,14 @@ __all__ = ["Drift", "drift", "outliers"]
 # At this level a sample of normal noise is accused once in a hundred times. Fewer values than five
 # leave nothing to be far off of, and no more than a quarter of a sample can be its outliers.
 OUTLIER_LEVEL, OUTLIER_LEAST, OUTLIER_SHARE = 0.01, 5, 4
+# More than these nobody reads, and looking for them takes as many passes over the sample.
+OUTLIERS_MAX = 50
 
 # Five values cannot tell a trend from chance at this level, and no sample should be warned of a
 # drift that is not there more than once in a hundred times.
 DRIFT_LEVEL, DRIFT_LEAST = 0.01, 6
+# The slope takes all pairs of values; as many as these tell it.
+SLOPE_VALUES_MAX = 500
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def outliers(values: Sequence[float]) -> list[int]:
     left = list(range(n))
     found = 0
     removed: list[int] = []
-    for _ in range(max(1, n // OUTLIER_SHARE)):
+    for _ in range(min(OUTLIERS_MAX, max(1, n // OUTLIER_SHARE))):
         mean = fmean(values[place] for place in left)
         spread = standard_error([values[place] for place in left]) * math.sqrt(len(left))
         if spread == 0:
@@ -85,5 +89,6 @@ def drift(values: Sequence[float]) -> Drift | None:
     p = float(stats.kendalltau(places, values).pvalue)
     if not p < DRIFT_LEVEL:
         return None
-    slope = float(stats.theilslopes(values, places).slope)
+    step = -(-len(values) // SLOPE_VALUES_MAX)
+    slope = float(stats.theilslopes(values[::step], places[::step]).slope)
     return Drift(100 * slope * (len(values) - 1) / abs(median(values)), p)

@@ -47,6 +47,8 @@ Correction = Literal["holm", "bh", "none"]
 Statistic = Literal["mean", "median"]
 
 RESAMPLES = 1999
+# The bootstrap takes time with the square of a sample, and says what t does where values are many.
+BOOTSTRAP_VALUES_MAX = 2000
 # What one batch of resampled values may take: a sample of many values is resampled in turns.
 BATCH_VALUES = 1 << 20
 
@@ -140,7 +142,7 @@ def measure(
     kind = kinds.get((statistic, paired))
     test = kind(base, other) if kind else IndependentMeans(summary(base), summary(other))
     bootstrap = None
-    if resamples and not test.exact:
+    if resamples and not test.exact and max(len(base), len(other)) <= BOOTSTRAP_VALUES_MAX:
         bootstrap = _bootstrap(
             base,
             other,

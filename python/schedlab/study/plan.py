@@ -246,9 +246,28 @@ def _walk(document: Any, target: str, what: str, *, create: bool) -> tuple[Any, 
     *parents, key = target.split(".")
     table = document
     for parent in parents:
-        if parent not in table and create:
-            table[parent] = tomlkit.table()
-        table = table.get(parent)
-        if not isinstance(table, dict):
+        if isinstance(table, list):
+            table = _named(table, parent)
+        else:
+            if parent not in table and create:
+                table[parent] = tomlkit.table()
+            table = table.get(parent)
+        if not isinstance(table, dict | list):
             raise StudyError(f"{what} has no section {parent}, which {target} names")
+    if isinstance(table, list):
+        raise StudyError(f"{what}: {target} names an array; name one of its tables before the key")
     return table, key
+
+
+def _named(tables: list[Any], name: str) -> Any:
+    """Give the table of an array that has this name, or this number among them.
+
+    >>> _named([{"name": "little"}, {"name": "big"}], "big")
+    {'name': 'big'}
+    >>> _named([{"khz": 1}, {"khz": 2}], "1")
+    {'khz': 2}
+    """
+    for table in tables:
+        if isinstance(table, dict) and table.get("name") == name:
+            return table
+    return tables[int(name)] if name.isdecimal() and int(name) < len(tables) else None

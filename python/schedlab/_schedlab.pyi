@@ -261,6 +261,7 @@ class EnergyFacts(TypedDict):
     packages_j: float
     machine_j: float
     transitions_j: float
+    groups_j: float
     total_j: float
 
 class RunFacts(TypedDict):
@@ -272,6 +273,7 @@ class RunFacts(TypedDict):
     end_ns: int
     events: int
     digest: str
+    groups: list[tuple[str, str, int, int, float]]
     energy: EnergyFacts
 
 def simulate(

@@ -51,6 +51,8 @@ class Energy:
     """The rest of the machine."""
     transitions_j: float
     """Entries into and exits from idle states."""
+    groups_j: float
+    """What groups of CPUs share and switch off together."""
     total_j: float
     """All of them."""
 
@@ -95,6 +97,9 @@ class Simulation:
     frequencies: Frame
     """A row per frequency domain and operating point: ``domain, cpus, khz, time_ns``, and the
     domain's ``changes``."""
+    groups: Frame
+    """A row per part that CPUs share and switch off together: ``part, cpus, asleep_ns, entries,
+    energy_j``; machine files call it ``group_state``."""
     rails: Frame
     """A row per rail that the machine names: ``rail, cpus, energy_mj, power_mw`` (the mean)."""
     tasks: Frame
@@ -284,6 +289,13 @@ def simulate(
     figures, cpus, idle_states, frequencies, rails, packages, tasks = tables
     import polars as pl  # noqa: PLC0415 - a second of imports that most callers do not need
 
+    group_schema = {
+        "part": pl.String,
+        "cpus": pl.String,
+        "asleep_ns": pl.UInt64,
+        "entries": pl.UInt64,
+        "energy_j": pl.Float64,
+    }
     nodes = machine.cpus.select("cpu", "node").cast(pl.UInt32)
     return Simulation(
         machine=machine.name,
@@ -300,6 +312,7 @@ def simulate(
         cpus=nodes.join(pl.DataFrame(cpus), on="cpu", maintain_order="left"),
         idle_states=pl.DataFrame(idle_states),
         frequencies=pl.DataFrame(frequencies),
+        groups=pl.DataFrame(facts["groups"], schema=group_schema, orient="row"),
         rails=pl.DataFrame(rails),
         tasks=pl.DataFrame(tasks),
         packages=pl.DataFrame(packages),

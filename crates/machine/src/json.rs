@@ -53,6 +53,15 @@ impl Machine {
                 "name": rail.name,
                 "cpus": rail.cpus.to_string(),
             })).collect::<Vec<_>>(),
+            "group_states": self.group_states().iter().map(|state| json!({
+                "name": state.name,
+                "level": state.level,
+                "promise": state.promise,
+                "exit_latency_ns": state.exit_latency_ns,
+                "active_uw": state.active_uw,
+                "asleep_uw": state.asleep_uw,
+                "transition_energy_nj": state.transition_energy_nj,
+            })).collect::<Vec<_>>(),
             "cpu_count": self.cpu_count(),
             "cpus": cpus,
             "topology": {

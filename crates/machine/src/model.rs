@@ -1,8 +1,8 @@
 //! A machine: the CPU tree with all that is known of its parts.
 
 use crate::{
-    CacheCosts, CpuId, CpuSet, CpuType, IdleState, MemoryLimits, Opp, PathCosts, SmtCurve,
-    Topology, UncorePower,
+    CacheCosts, CpuId, CpuSet, CpuType, GroupState, IdleState, MemoryLimits, Opp, PathCosts,
+    SmtCurve, Topology, UncorePower,
 };
 
 /// CPUs that change frequency together (`struct cpufreq_policy`, `struct em_perf_domain`).
@@ -93,6 +93,7 @@ pub struct Machine {
     pub(crate) broadcast_irq: BroadcastIrq,
     pub(crate) usual_cpufreq: UsualCpufreq,
     pub(crate) rails: Vec<Rail>,
+    pub(crate) group_states: Vec<GroupState>,
     pub(crate) topology: Topology,
     pub(crate) distances: Vec<u32>,
     pub(crate) cpu_types: Vec<CpuType>,

@@ -257,6 +257,10 @@ fn facts<'py, O>(
     facts.set_item("events", outcome.events)?;
     facts.set_item("decisions_left_out", outcome.decisions_left_out)?;
     facts.set_item("digest", format!("{:016x}", outcome.digest))?;
+    let groups = outcome.groups.iter().map(|part| {
+        (part.name.as_str(), part.cpus.to_string(), part.asleep_ns, part.entries, part.energy_j)
+    });
+    facts.set_item("groups", groups.collect::<Vec<_>>())?;
     facts.set_item("energy", energy_dict(py, &outcome.energy)?)?;
     Ok(facts)
 }
@@ -268,6 +272,7 @@ pub(crate) fn energy_dict<'py>(py: Python<'py>, energy: &Energy) -> PyResult<Bou
     dict.set_item("packages_j", energy.packages_j.iter().sum::<f64>())?;
     dict.set_item("machine_j", energy.machine_j)?;
     dict.set_item("transitions_j", energy.transitions_j)?;
+    dict.set_item("groups_j", energy.groups_j)?;
     dict.set_item("total_j", energy.total_j())?;
     Ok(dict)
 }

@@ -1,5 +1,6 @@
 //! Energy: the integral of the power of every core and of every package's uncore.
 
+use crate::groups::{GroupTimes, Groups};
 use schedlab_machine::{CpuId, Machine};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,6 +43,7 @@ pub struct EnergyMeter {
     cores: Vec<Rail>,
     packages: Vec<Rail>,
     machine_uw: u64,
+    groups: Groups,
     /// Power of each core at its present operating point with one busy thread.
     busy_uw: Vec<u64>,
     /// By core.
@@ -126,6 +128,8 @@ pub struct Energy {
     pub machine_j: f64,
     /// Entries into and exits from idle states.
     pub transitions_j: f64,
+    /// What groups of CPUs share ([`Machine::group_states`]).
+    pub groups_j: f64,
     /// What a meter would show of each of [`Machine::rails`]: its cores with their entries and exits.
     pub rails_j: Vec<f64>,
 }
@@ -137,6 +141,7 @@ impl Energy {
             + self.packages_j.iter().sum::<f64>()
             + self.machine_j
             + self.transitions_j
+            + self.groups_j
     }
 }
 
@@ -156,11 +161,13 @@ impl EnergyMeter {
             cores: vec![rail.clone(); topology.cores().len()],
             packages: vec![rail; topology.packages().len()],
             machine_uw: machine.uncore_power().machine_uw,
+            groups: Groups::default(),
             busy_uw: vec![0; topology.cores().len()],
             transition_fj: vec![0; topology.cores().len()],
             ahead: BinaryHeap::with_capacity(2 * machine.cpu_count()),
             changes: 0,
         };
+        meter.groups = Groups::new(machine, &meter.cpus);
         for cpu in machine.cpu_ids() {
             let activity = meter.cpus[cpu.index()];
             meter.cores[topology.cores().of(cpu)].count(activity, true);
@@ -195,6 +202,7 @@ impl EnergyMeter {
         if before == activity {
             return;
         }
+        self.groups.change(cpu, before, activity, now_ns);
         let topology = machine.topology();
         if let Activity::Idle(state) = activity
             && let Some(state) = machine.idle_states(cpu).get(state as usize)
@@ -231,6 +239,19 @@ impl EnergyMeter {
         package.set(power_uw, now_ns);
     }
 
+    /// An interrupt wakes `cpu` at `now_ns`, until which this meter is: when what it shares with
+    /// others is awake, ns.
+    #[inline]
+    pub fn wake_groups(&mut self, cpu: CpuId, now_ns: u64) -> u64 {
+        self.groups.wake(cpu, now_ns)
+    }
+
+    /// What became of the parts that CPUs share until `now_ns`, the end of the run.
+    pub fn groups(&mut self, machine: &Machine, now_ns: u64) -> Vec<GroupTimes> {
+        self.advance(machine, now_ns);
+        self.groups.finish(now_ns)
+    }
+
     /// The core of `cpu` runs at `khz` from `now_ns` on, before which no change is to come any more.
     pub fn set_frequency(&mut self, machine: &Machine, cpu: CpuId, khz: u32, now_ns: u64) {
         let core = machine.topology().cores().of(cpu);
@@ -262,15 +283,19 @@ impl EnergyMeter {
             core.set(0, now_ns);
         }
         let cores = machine.topology().cores();
-        let supply = |supply: &schedlab_machine::Rail| {
+        let groups = &mut self.groups;
+        let mut supply = |supply: &schedlab_machine::Rail| {
+            let shared_fj = groups.energy_fj(&supply.cpus, now_ns);
             let fed = cores.groups().iter().enumerate();
             let fed = fed.filter(|(_, core)| !(**core & supply.cpus).is_empty());
             let fj = |(core, _): (usize, _)| self.cores[core].energy_fj + self.transition_fj[core];
-            fed.map(fj).sum::<u128>() as f64 / 1e15
+            (shared_fj + fed.map(fj).sum::<u128>()) as f64 / 1e15
         };
-        let rails_j = machine.rails().iter().map(supply).collect();
+        let rails_j = machine.rails().iter().map(&mut supply).collect();
+        let groups_j = groups.energy_fj(machine.cpus(), now_ns) as f64 / 1e15;
         Energy {
             rails_j,
+            groups_j,
             cores_j: self.cores.iter_mut().map(joules).collect(),
             packages_j: self.packages.iter_mut().map(joules).collect(),
             machine_j: (u128::from(self.machine_uw) * u128::from(now_ns)) as f64 / 1e15,

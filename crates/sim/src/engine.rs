@@ -572,6 +572,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             task_names: crate::record::task_names(&self.platform.comms),
             packages: self.platform.energy.packages(self.platform.machine, end_ns),
             energy: self.platform.energy.read(self.platform.machine, end_ns),
+            groups: self.platform.energy.groups(self.platform.machine, end_ns),
             frequencies: self.platform.frequencies.finish(end_ns),
             decisions: decisions.kept,
             decisions_left_out: decisions.left_out,

@@ -145,6 +145,8 @@ impl<O: Observer> Engine<'_, O> {
             let entered_ns = since_ns + self.platform.entry_ns(cpu, state as usize);
             self.platform.clock_ns = self.platform.clock_ns.max(entered_ns);
         }
+        let shared_ns = self.platform.energy.wake_groups(cpu, self.platform.horizon_ns);
+        self.platform.clock_ns = self.platform.clock_ns.max(shared_ns);
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
         self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);

@@ -4,9 +4,10 @@ use crate::decisions::Explained;
 use crate::energy::{Energy, PackageTimes};
 use crate::figures::Figure;
 use crate::frequency::FrequencyTimes;
+use crate::groups::GroupTimes;
 use crate::idle_counts::IdleCounts;
 use schedlab_kernel::cpufreq::CpufreqRules;
-use schedlab_kernel::cpuidle::{GovernorKind, GovernorParameters, LATENCY_UNLIMITED_NS};
+use schedlab_kernel::cpuidle::{GovernorKind, GovernorParameters};
 use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::sched::{BalanceCounts, SchedConfig};
 use schedlab_machine::{CpuId, Machine};
@@ -23,7 +24,7 @@ pub struct Settings {
     /// What parameters the idle governor has.
     pub governor_parameters: GovernorParameters,
     /// The longest exit latency that any CPU may have, ns: what `/dev/cpu_dma_latency` and
-    /// `pm_qos_resume_latency_us` ask for. [`LATENCY_UNLIMITED_NS`] asks for nothing.
+    /// `pm_qos_resume_latency_us` ask for. [`LATENCY_UNLIMITED_NS`](schedlab_kernel::cpuidle::LATENCY_UNLIMITED_NS) asks for nothing.
     pub cpu_latency_ns: i64,
     /// CPU frequencies.
     pub cpufreq: CpufreqRules,
@@ -44,7 +45,7 @@ impl Settings {
             sched: kernel.config(machine.cpu_count()),
             governor: kernel.governor,
             governor_parameters: kernel.governor_parameters,
-            cpu_latency_ns: LATENCY_UNLIMITED_NS,
+            cpu_latency_ns: kernel.cpu_latency_ns,
             cpufreq: kernel.cpufreq,
             duration_ns,
             seed,
@@ -144,6 +145,8 @@ pub struct Outcome<O> {
     pub packages: Vec<PackageTimes>,
     /// Energy.
     pub energy: Energy,
+    /// What became of each part that groups of CPUs share.
+    pub groups: Vec<GroupTimes>,
     /// How long each frequency domain had which operating point.
     pub frequencies: Vec<FrequencyTimes>,
     /// Explained decisions, the first [`DECISIONS_MAX`](crate::DECISIONS_MAX) of them.

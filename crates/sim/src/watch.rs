@@ -2,12 +2,13 @@
 
 use crate::energy::{Activity, deepest};
 use crate::engine::Engine;
+use crate::groups::promises;
 use crate::idle_counts::IdleCounts;
 use crate::outcome::Outcome;
 use crate::patience::Patience;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::queue::FairQueue;
-use schedlab_machine::{CpuId, Machine};
+use schedlab_machine::{CpuId, CpuSet, Machine};
 use schedlab_trace::{Event, EventKind, Pid, TaskState};
 use schedlab_workload::program::Op;
 use std::collections::BTreeMap;
@@ -359,10 +360,57 @@ impl<'a> Idle<'a> {
             return Err(format!("tasks computed for {user_ns} ns on CPUs busy for {busy_ns} ns"));
         }
         self.changes.sort_by_key(|&(time_ns, ..)| time_ns);
-        let told_j = outcome.energy.total_j() - outcome.energy.machine_j;
+        self.verify_groups(outcome)?;
+        let told_j = outcome.energy.total_j() - outcome.energy.machine_j - outcome.energy.groups_j;
         let energy_j = self.integral_j(outcome);
         if (told_j - energy_j).abs() > 1e-9 * energy_j.max(1.0) {
             return Err(format!("energy is {told_j} J, but the integral of power {energy_j} J"));
+        }
+        Ok(())
+    }
+
+    /// What CPUs share sleeps only while each of them has promised to, and always but for the time
+    /// that it takes to wake.
+    fn verify_groups(&self, outcome: &Outcome<Vec<Event>>) -> Result<(), String> {
+        let machine = self.machine;
+        let states = machine.group_states().iter();
+        let parts = states.flat_map(|state| state.groups.iter().map(move |cpus| (state, cpus)));
+        for ((state, cpus), told) in parts.zip(&outcome.groups) {
+            let least = |cpu| machine.promise_of(cpu, state).unwrap_or(u32::MAX);
+            let start =
+                |cpu: &CpuId| !promises(Activity::Idle(deepest(machine, *cpu)), least(*cpu));
+            let mut awake: CpuSet = cpus.iter().filter(start).collect();
+            let (mut all_ns, mut times, mut since_ns) = (0, 1, 0);
+            for &(time_ns, cpu, change) in &self.changes {
+                let Change::Activity(activity) = change else { continue };
+                if !cpus.contains(cpu) || time_ns > outcome.end_ns {
+                    continue;
+                }
+                let before = awake.is_empty();
+                match promises(activity, least(cpu)) {
+                    true => awake.remove(cpu),
+                    false => awake.insert(cpu),
+                };
+                if before {
+                    all_ns += time_ns - since_ns;
+                }
+                times += u64::from(!before && awake.is_empty());
+                since_ns = time_ns;
+            }
+            if awake.is_empty() {
+                all_ns += outcome.end_ns - since_ns;
+            }
+            let waking_ns: u64 =
+                machine.group_states().iter().map(|state| state.exit_latency_ns).sum();
+            let entry_ns = machine.cpu_ids().flat_map(|cpu| machine.idle_states(cpu));
+            let entry_ns = entry_ns.map(|state| state.entry_latency_ns).max().unwrap_or(0);
+            let least_ns = all_ns.saturating_sub(times * (waking_ns + entry_ns));
+            if !(least_ns..=all_ns).contains(&told.asleep_ns) {
+                return Err(format!(
+                    "{} of CPUs {cpus} slept for {} ns, its CPUs allowed {all_ns} ns",
+                    state.name, told.asleep_ns
+                ));
+            }
         }
         Ok(())
     }

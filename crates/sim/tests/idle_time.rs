@@ -1,11 +1,14 @@
 //! Idle states take time to enter and to leave, and polling has its limit.
 
+use schedlab_kernel::cpufreq::CpufreqGovernor;
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::preset::Kernel;
-use schedlab_machine::{CpuId, Machine, PathCosts};
+use schedlab_machine::{CpuId, CpuSet, Machine, PathCosts};
 use schedlab_sim::{IdleCounts, Outcome, Settings, simulate, verify_outcome};
 use schedlab_trace::{Event, EventKind};
+use schedlab_workload::build::Builder;
 use schedlab_workload::models::{Model, schbench};
+use schedlab_workload::program::{Amount, Op};
 use std::path::Path;
 
 const US: u64 = 1_000;
@@ -95,4 +98,51 @@ fn haltpoll_polls_for_as_long_as_it_says() {
     // guest_halt_poll_ns is 200 us, the first poll 50 us.
     assert!(polls.iter().all(|&ns| ns <= 200 * US), "{polls:?}");
     assert!(polls.iter().any(|&ns| ns > 20 * US), "longer than by the states' residencies");
+}
+
+/// A task on CPU 7 that computes and sleeps, while the others sleep all the time.
+fn alone(machine: &Machine) -> Outcome<Vec<Event>> {
+    let mut build = Builder::new("alone");
+    let program = build.program("alone", |code| {
+        code.repeat(40, |code| {
+            code.run(1_000 * US);
+            code.op(Op::Sleep(Amount::Fixed(20_000 * US)));
+        });
+    });
+    build.attributes(program).affinity = Some(CpuSet::of(CpuId(7)));
+    build.spawn(program, 7, 0);
+    let kernel = Kernel::preset("v6.1").expect("a preset");
+    let mut settings = Settings::new(&kernel, machine, 2_000_000 * US, 3);
+    settings.cpufreq.governor = Some(CpufreqGovernor::Performance);
+    let workload = build.finish().expect("valid");
+    let outcome = simulate(machine, kernel.domains, &workload, &settings, Vec::new());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    verify_outcome(machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
+    outcome
+}
+
+#[test]
+fn what_cpus_share_sleeps_with_the_last_and_delays_the_first() {
+    let text = Machine::preset_text("pixel6-gs101").expect("a preset");
+    let shared = "\n[[group_state]]\nname = \"logic\"\nlevel = \"llc\"\npromise = \"c2\"\n\
+                  exit_latency_us = 300\nactive_mw = 20\nasleep_mw = 2\n";
+    let parse = |text: &str| Machine::parse(text, Path::new("phone"));
+    let plain = alone(&parse(text).unwrap_or_else(|error| panic!("{error}")));
+    let grouped = alone(&parse(&format!("{text}{shared}")).unwrap_or_else(|e| panic!("{e}")));
+    let median_ns = |outcome: &Outcome<Vec<Event>>| {
+        let mut all = sleeps(outcome, CpuId(7), 1);
+        all.sort_unstable();
+        assert!(all.len() > 30, "{} sleeps", all.len());
+        all[all.len() / 2]
+    };
+    // The only CPU that wakes waits for what all share.
+    assert_eq!(median_ns(&grouped) - median_ns(&plain), 300 * US);
+    let part = &grouped.groups[0];
+    assert!(part.entries > 30, "{}", part.entries);
+    let asleep_pct = 100 * part.asleep_ns / grouped.end_ns;
+    assert!((85..96).contains(&asleep_pct), "{asleep_pct} %");
+    let awake_ns = (grouped.end_ns - part.asleep_ns) as f64;
+    let expected_j = (20e-3 * awake_ns + 2e-3 * part.asleep_ns as f64) / 1e9;
+    assert!((part.energy_j - expected_j).abs() < 1e-12, "{} J", part.energy_j);
+    assert!((grouped.energy.groups_j - part.energy_j).abs() < 1e-12);
 }

@@ -245,6 +245,7 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
         "energy": vars(run.energy),
         "power_mw": run.power_mw,
         "rails": run.rails.to_dicts(),
+        "groups": run.groups.to_dicts(),
         "cpus": run.cpus.to_dicts(),
         "idle_states": run.idle_states.to_dicts(),
         "frequencies": run.frequencies.to_dicts(),
@@ -298,6 +299,11 @@ def _print(run: Simulation, limit: int, *, governor_asked: bool) -> None:
         f"{energy.packages_j:,.3f}, machine {energy.machine_j:,.3f}, idle entries and exits "
         f"{energy.transitions_j:,.3f}"
     )
+    for part, cpus, asleep_ns, entries, energy_j in run.groups.iter_rows():
+        click.echo(
+            f"{part}, CPUs {cpus}: asleep for {100 * asleep_ns / max(run.end_ns, 1):.2f} %, "
+            f"{entries:,} times; {energy_j * 1e3:,.3f} mJ"
+        )
     for rail, cpus, energy_mj, power_mw in run.rails.iter_rows():
         click.echo(f"rail {rail}, CPUs {cpus}: {energy_mj:,.3f} mJ, {power_mw:,.3f} mW on average")
     if run.frequencies["changes"].sum():

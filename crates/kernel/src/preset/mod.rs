@@ -12,7 +12,7 @@
 mod settings;
 
 use crate::cpufreq::{CpufreqGovernor, CpufreqRules, Release};
-use crate::cpuidle::{GovernorKind, GovernorParameters};
+use crate::cpuidle::{GovernorKind, GovernorParameters, LATENCY_UNLIMITED_NS};
 use crate::fair::balance::BalanceRules;
 use crate::fair::build::DomainRules;
 use crate::fair::classic::ClassicRules;
@@ -115,6 +115,9 @@ pub struct Kernel {
     pub governor: GovernorKind,
     /// What its file sets of that governor's parameters.
     pub governor_parameters: GovernorParameters,
+    /// The longest exit latency that idle states may have, as `/dev/cpu_dma_latency` asks for it, ns;
+    /// [`LATENCY_UNLIMITED_NS`] where nobody asks.
+    pub cpu_latency_ns: i64,
     /// CPU frequencies.
     pub cpufreq: CpufreqRules,
 }
@@ -177,6 +180,7 @@ struct Cpuidle {
     utilization_shift: Option<u32>,
     halt_poll_ns: Option<u32>,
     halt_poll_grow_start_ns: Option<u32>,
+    cpu_latency_us: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -306,6 +310,14 @@ fn check(file: File) -> Result<Kernel, Fault> {
     let fair_span = file.fair.span();
     let fair = fair(file.fair.into_inner()).map_err(|what| (fair_span, what))?;
     let (governor, governor_parameters) = cpuidle(&file.cpuidle)?;
+    let cpu_latency_ns = match &file.cpuidle.get_ref().cpu_latency_us {
+        Some(us) if i64::from(*us.get_ref()) * 1_000 >= LATENCY_UNLIMITED_NS => {
+            let what = "cpu_latency_us is no limit; leave it out";
+            return Err((us.span(), what.to_owned()));
+        }
+        Some(us) => i64::from(*us.get_ref()) * 1_000,
+        None => LATENCY_UNLIMITED_NS,
+    };
     let cpufreq = file.cpufreq.as_ref().map(cpufreq).transpose()?.unwrap_or_default();
     let ByTracking { placement, wake, ttwu_queue, balance, domains } = by_tracking;
     Ok(Kernel {
@@ -323,6 +335,7 @@ fn check(file: File) -> Result<Kernel, Fault> {
         domains,
         governor,
         governor_parameters,
+        cpu_latency_ns,
         cpufreq,
     })
 }

@@ -1,7 +1,7 @@
 //! A kernel's settings as names and values, for people to read and compare.
 
 use super::Kernel;
-use crate::cpuidle::GovernorParameters;
+use crate::cpuidle::{GovernorParameters, LATENCY_UNLIMITED_NS};
 use crate::fair::classic::ClassicRules;
 use crate::fair::energy::EnergyRelease;
 use crate::fair::nohz::NohzRules;
@@ -63,6 +63,10 @@ impl Kernel {
             settings.push(("cpuidle.halt_poll_ns", own.haltpoll.halt_poll_ns.to_string()));
             let start_ns = own.haltpoll.grow_start_ns.to_string();
             settings.push(("cpuidle.halt_poll_grow_start_ns", start_ns));
+        }
+        if self.cpu_latency_ns != LATENCY_UNLIMITED_NS {
+            let limit_us = (self.cpu_latency_ns / 1_000).to_string();
+            settings.push(("cpuidle.cpu_latency_us", limit_us));
         }
         if let Some(governor) = self.cpufreq.governor {
             settings.push(("cpufreq.governor", governor.to_string()));

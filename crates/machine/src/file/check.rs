@@ -7,8 +7,8 @@ use toml::Spanned;
 use super::{cores, layout, raw};
 use crate::error::Fault;
 use crate::{
-    BroadcastIrq, CacheCosts, CpuSet, CpuType, FrequencyDomain, Machine, MemoryLimits, PathCosts,
-    Rail, SmtCurve, Topology, UncorePower, UsualCpufreq,
+    BroadcastIrq, CacheCosts, CpuSet, CpuType, FrequencyDomain, GroupState, Machine, MemoryLimits,
+    PathCosts, Rail, SmtCurve, Topology, UncorePower, UsualCpufreq,
 };
 
 /// The default tick rate: `CONFIG_HZ_250`, the kernel's own default.
@@ -73,6 +73,7 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
     let distances = distances(file.numa.as_ref(), &topology)?;
     let smt = smt(file.smt.as_ref(), topology.threads_per_core_max())?;
     let types = cpu_types(&file.cpu_type, &topology)?;
+    let group_states = group_states(&file.group_state, &topology, &types.cpu_types)?;
     let uncore_power = uncore_power(file.power.as_ref(), &types.cpu_types)?;
     let package_idle_uw = types.cpu_types.iter().map(|kind| uncore_power.by_state(kind)).collect();
     let mut cache_costs = CacheCosts::default();
@@ -102,6 +103,7 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         broadcast_irq,
         usual_cpufreq,
         rails,
+        group_states,
         topology,
         distances,
         cpu_types: types.cpu_types,
@@ -115,6 +117,51 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         path_costs,
         memory_limits,
     })
+}
+
+/// What groups of CPUs switch off together, the widest groups first.
+fn group_states(
+    raw: &[Spanned<raw::GroupState>],
+    topology: &Topology,
+    types: &[CpuType],
+) -> Result<Vec<GroupState>, Fault> {
+    let mut states: Vec<GroupState> = Vec::with_capacity(raw.len());
+    let optional = |value: &Option<Spanned<f64>>, name| match value {
+        Some(value) => scaled(value, 1e3, name),
+        None => Ok(0),
+    };
+    for table in raw {
+        let raw = table.get_ref();
+        let level = raw.level.get_ref().as_str();
+        let Some(groups) = cores::domains_by_level(level, topology.cpus(), topology) else {
+            let what = format!("the machine has no level {level}; write package, llc or cluster");
+            return fault(&raw.level, &what);
+        };
+        let promise = raw.promise.get_ref();
+        if !types.iter().any(|kind| kind.idle_states.iter().any(|state| state.name == *promise)) {
+            return fault(&raw.promise, &format!("no CPU has an idle state {promise}"));
+        }
+        if states.iter().any(|other| other.name == raw.name) {
+            return fault(table, &format!("a second group_state {}; names are unique", raw.name));
+        }
+        let active_uw = optional(&raw.active_mw, "active_mw")?;
+        let asleep_uw = optional(&raw.asleep_mw, "asleep_mw")?;
+        if asleep_uw > active_uw {
+            return fault(table, &format!("{} draws more asleep than awake", raw.name));
+        }
+        states.push(GroupState {
+            name: raw.name.clone(),
+            level: level.to_owned(),
+            groups,
+            promise: promise.clone(),
+            exit_latency_ns: scaled(&raw.exit_latency_us, 1e3, "exit_latency_us")?,
+            active_uw,
+            asleep_uw,
+            transition_energy_nj: optional(&raw.transition_energy_uj, "transition_energy_uj")?,
+        });
+    }
+    states.sort_by_key(|state| state.groups.len());
+    Ok(states)
 }
 
 /// Supplies, none of which feeds half a core or one that another feeds.

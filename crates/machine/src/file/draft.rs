@@ -1,8 +1,8 @@
 //! A machine as it is about to be written: nothing derived, nothing checked yet.
 
 use crate::{
-    BroadcastIrq, CacheCosts, CpuSet, CpuType, Machine, MemoryLimits, PathCosts, Rail, SmtCurve,
-    Topology, UncorePower, UsualCpufreq,
+    BroadcastIrq, CacheCosts, CpuSet, CpuType, GroupState, Machine, MemoryLimits, PathCosts, Rail,
+    SmtCurve, Topology, UncorePower, UsualCpufreq,
 };
 
 /// What a machine file says. Importers fill one; the written text is then loaded like any other
@@ -14,6 +14,7 @@ pub(crate) struct Draft {
     pub broadcast_irq: BroadcastIrq,
     pub usual_cpufreq: UsualCpufreq,
     pub rails: Vec<Rail>,
+    pub group_states: Vec<GroupState>,
     pub topology: Topology,
     pub distances: Vec<u32>,
     pub kinds: Vec<Kind>,
@@ -51,6 +52,7 @@ impl From<&Machine> for Draft {
             broadcast_irq: machine.broadcast_irq,
             usual_cpufreq: machine.usual_cpufreq,
             rails: machine.rails.clone(),
+            group_states: machine.group_states.clone(),
             topology: machine.topology.clone(),
             distances: machine.distances.clone(),
             kinds: kinds.collect(),

@@ -31,6 +31,8 @@ pub struct File {
     #[serde(default)]
     pub rail: Vec<Spanned<Rail>>,
     #[serde(default)]
+    pub group_state: Vec<Spanned<GroupState>>,
+    #[serde(default)]
     pub cpu_type: Vec<Spanned<CpuType>>,
 }
 
@@ -103,6 +105,19 @@ pub struct PackageIdle {
 pub struct Rail {
     pub name: String,
     pub cpus: Spanned<String>,
+}
+
+/// What a group of CPUs switches off together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupState {
+    pub name: String,
+    pub level: Spanned<String>,
+    pub promise: Spanned<String>,
+    pub exit_latency_us: Spanned<f64>,
+    pub active_mw: Option<Spanned<f64>>,
+    pub asleep_mw: Option<Spanned<f64>>,
+    pub transition_energy_uj: Option<Spanned<f64>>,
 }
 
 /// A kind of core.

@@ -7,8 +7,8 @@ use super::cores::{DOMAIN_LEVELS, domains_by_level};
 use super::draft::{Draft, Kind};
 use super::layout::Regular;
 use crate::{
-    BroadcastIrq, CacheCosts, CpuSet, IdleState, Machine, MemoryLimits, Opp, PathCosts, Rail,
-    Topology, UsualCpufreq,
+    BroadcastIrq, CacheCosts, CpuSet, GroupState, IdleState, Machine, MemoryLimits, Opp, PathCosts,
+    Rail, Topology, UsualCpufreq,
 };
 
 /// Comments of a file by the table or key that they stand above; `""` is the head of the file.
@@ -60,6 +60,9 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
         page.line("[[rail]]");
         page.line(&format!("name = {}", quoted(name)));
         page.line(&format!("cpus = \"{cpus}\""));
+    }
+    for state in &draft.group_states {
+        group_state(&mut page, state);
     }
     for kind in &draft.kinds {
         cpu_type(&mut page, kind, draft);
@@ -223,6 +226,24 @@ fn kernel_paths(page: &mut Page<'_>, costs: &PathCosts) {
     }
 }
 
+fn group_state(page: &mut Page<'_>, state: &GroupState) {
+    page.line("");
+    page.line("[[group_state]]");
+    page.line(&format!("name = {}", quoted(&state.name)));
+    page.line(&format!("level = {}", quoted(&state.level)));
+    page.line(&format!("promise = {}", quoted(&state.promise)));
+    page.line(&format!("exit_latency_us = {}", milli(state.exit_latency_ns)));
+    for (key, value) in [
+        ("active_mw", state.active_uw),
+        ("asleep_mw", state.asleep_uw),
+        ("transition_energy_uj", state.transition_energy_nj),
+    ] {
+        if value > 0 {
+            page.line(&format!("{key} = {}", milli(value)));
+        }
+    }
+}
+
 fn cpu_type(page: &mut Page<'_>, kind: &Kind, draft: &Draft) {
     let Kind { cpu_type, cpus, frequency_domains } = kind;
     page.line("");
@@ -335,6 +356,26 @@ mod tests {
             });
             assert_eq!(again, machine, "{text}");
             assert!(text.lines().count() < 140, "{name} is not compact:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_groups_switch_off_survives_saving() {
+        let text = Machine::preset_text("pixel6-gs101").unwrap();
+        let own = "\n[[group_state]]\nname = \"logic\"\nlevel = \"llc\"\npromise = \"c2\"\n\
+                   exit_latency_us = 300\nactive_mw = 20\n";
+        let parse = |text: &str| Machine::parse(text, Path::new("phone"));
+        let machine = parse(&format!("{text}{own}")).unwrap();
+        assert_eq!(machine.group_states()[0].exit_latency_ns, 300_000);
+        assert_eq!(parse(&machine.to_toml()).unwrap(), machine);
+        for (good, bad, words) in [
+            ("llc", "socket", "no level socket"),
+            ("promise = \"c2\"", "promise = \"c7\"", "no idle state c7"),
+            ("active_mw = 20", "asleep_mw = 1", "more asleep than awake"),
+        ] {
+            let error = parse(&format!("{text}{}", own.replace(good, bad))).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(words) || error.contains("an idle state c7"), "{error}");
         }
     }
 

@@ -184,6 +184,7 @@ impl Survey {
             broadcast_irq: BroadcastIrq::default(),
             usual_cpufreq: UsualCpufreq::default(),
             rails: Vec::new(),
+            group_states: Vec::new(),
         };
         let notes: Notes =
             self.notes.iter().map(|(place, lines)| (*place, lines.join("\n"))).collect();

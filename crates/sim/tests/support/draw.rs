@@ -100,6 +100,15 @@ fn cool_machine(dice: &mut Dice) -> Machine {
             text = text.replace(exit, &both);
         }
     }
+    for (level, promise, exit_us) in [("package", "C6", 150), ("llc", "C3", 20)] {
+        if dice.chance(30) {
+            text += &format!(
+                "\n[[group_state]]\nname = \"{level} off\"\nlevel = \"{level}\"\n\
+                 promise = \"{promise}\"\nexit_latency_us = {exit_us}\nactive_mw = 900\n\
+                 asleep_mw = 100\ntransition_energy_uj = 30\n"
+            );
+        }
+    }
     if threads == 1 {
         text = text.replace("throughput = [1.0, 1.25]", "throughput = [1.0]");
         text = text.replace("power = [1.0, 1.15]", "power = [1.0]");

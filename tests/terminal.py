@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
-import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def interrupt(
         while shown not in seen:
             seen += os.read(master, 4096)
         while not ready(process.pid):
-            time.sleep(0.01)
+            # A terminal that nobody reads is soon full, and stops who writes to it.
+            if select.select([master], [], [], 0.01)[0]:
+                seen += os.read(master, 4096)
         process.send_signal(signal.SIGINT)
         written, _ = process.communicate(timeout=60)
     try:

@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: build demo test lint bench calibrate fuzz kill parity swarm traces clean
+.PHONY: build demo test lint bench calibrate fuzz kill parity governor-parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
 
@@ -35,10 +35,13 @@ lint: build
 	$(BIN)/mypy
 
 # Against the real kernel's code: whole recordings of its decisions, SCHEDLAB_VECTORS=DIR make parity,
-# and its idle governors, compiled from Debian's source packages (installed where they are missing),
-# in simulated runs and on traces, those of SCHEDLAB_TRACES among them.
-parity:
+# and its idle governors.
+parity: governor-parity
 	cargo run --quiet --release --locked -p schedlab-kernel --example parity
+
+# The kernel's own idle governors, compiled from Debian's source packages (installed where they are
+# missing), decision by decision, in simulated runs and on traces, those of SCHEDLAB_TRACES among them.
+governor-parity:
 	crates/govsource/kernel-sources.sh target/kernel-sources
 	cargo run --quiet --release --locked -p schedlab-govsource --example governor_parity -- \
 		target/kernel-sources tests/data/traces $(SCHEDLAB_TRACES)

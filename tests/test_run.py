@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import threading
@@ -133,6 +134,22 @@ def test_kernels_place_forked_threads_differently(tmp_path: Path) -> None:
         found = run_json(POOL, "--machine", "kunpeng920-2s", "--kernel", kernel)
         births[kernel] = {task["birth_cpu"] for task in found["tasks"][1:]}
     assert births == {"v5.7": {1}, str(new): set(range(1, 32))}
+
+
+def test_placement_by_energy_shows_each_candidates_energy() -> None:
+    given = ("docs/workloads/light.toml", "--machine", "pixel6-gs101", "--duration", "0.1")
+    rows = run_json(*given, "--explain")["decisions"]
+    wakes = [row for row in rows if row["occasion"] == "wake"]
+    assert wakes
+    assert {row["reason"] for row in wakes} <= {"least energy", "energy: no CPU is cheaper"}
+    shown = re.compile(r"CPU (\d+) +energy (\d+) \+ (\d+), spare_capacity=(\d+)")
+    for row in wakes:
+        candidates = {int(cpu): int(delta) for cpu, _, delta, _ in shown.findall(row["text"])}
+        assert candidates[row["cpu"]] == min(candidates.values())
+    # No schedutil, no energy; and the kernels before did without, or otherwise.
+    for words in (("--cpufreq", "performance"), ("--kernel", "v5.9")):
+        rows = run_json(*given, *words, "--explain")["decisions"]
+        assert not [row for row in rows if "energy" in row["reason"]]
 
 
 def test_explained_placements_name_candidates_and_the_reason() -> None:

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use schedlab_govsource::GovernorSource;
 use schedlab_kernel::cpuidle::{
@@ -25,6 +26,8 @@ pub type Ours = Box<dyn Fn(&[Served<'_>]) -> Vec<AnyGovernor> + Sync>;
 pub struct Count {
     pub decisions: AtomicU64,
     pub mismatches: AtomicU64,
+    /// Time that the answers from C took, ns.
+    pub answered_ns: AtomicU64,
     first: OnceLock<String>,
 }
 
@@ -96,7 +99,10 @@ impl Governor for Twin {
         let mut recorder = Recorder::new(hardware);
         let ours = self.ours.select(states, &mut recorder);
         let inputs = recorder.inputs();
+        let asked = Instant::now();
         let theirs = self.theirs.select(states, hardware);
+        let answered_ns = asked.elapsed().as_nanos() as u64;
+        self.count.answered_ns.fetch_add(answered_ns, Ordering::Relaxed);
         self.count.decisions.fetch_add(1, Ordering::Relaxed);
         if ours != theirs {
             self.count.mismatches.fetch_add(1, Ordering::Relaxed);

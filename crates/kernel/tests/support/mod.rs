@@ -9,12 +9,14 @@ pub mod check;
 pub mod cpudl;
 pub mod cpupri;
 pub mod eevdf;
+pub mod energy;
 pub mod fair_state;
 pub mod governors;
 pub mod pelt;
 pub mod placement;
 
 use schedlab_kernel::cpuidle::GovernorKind;
+use schedlab_kernel::fair::energy::EnergyRelease;
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance, SlowPathRules};
 use schedlab_machine::CpuSet;
 
@@ -94,6 +96,8 @@ pub const SETS: &[Set] = &[
     set("balance.out", "balance.in", driver!(balance::Driver::new())),
     set("nohz.out", "nohz.in", driver!(balance::Driver::new())),
     set("wake.out", "wake.in", placement!(GroupUtil, ImbNumaNr)),
+    set("energy-6.1.out", "energy.in", driver!(energy::Driver::new(EnergyRelease::V6_1))),
+    set("energy-6.12.out", "energy.in", driver!(energy::Driver::new(EnergyRelease::V6_12))),
     set("cpupri.out", "cpupri.in", driver!(cpupri::Driver::new())),
     set("cpudl.out", "cpudl.in", driver!(cpudl::Driver::new())),
 ];

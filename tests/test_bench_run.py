@@ -168,6 +168,28 @@ def test_another_boot_needs_another_label(tmp_path: Path, monkeypatch: pytest.Mo
     assert run("run", path, "--store", store, "--label", "other").exit_code == 0
 
 
+def test_several_boots_of_each_label_are_the_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iterations of one boot share what it decided: the boots are what is compared."""
+    path = plan(tmp_path, variants="", script="echo Time: $T")
+    store = tmp_path / "store"
+    for number, (label, value) in enumerate(
+        [("a", "1.00"), ("b", "1.10"), ("a", "1.02"), ("b", "1.12"), ("a", "1.01"), ("b", "1.11")]
+    ):
+        monkeypatch.setattr("schedlab.bench.run.session.boot_id", lambda n=number: f"boot-{n}")
+        monkeypatch.setenv("T", value)
+        iterations = str(2 * (number // 2 + 1))
+        done = run("run", path, "--store", store, "--label", label, "--iterations", iterations)
+        assert done.exit_code == 0, done.output
+    table = json.loads(CliRunner().invoke(main, ["compare", str(store), "--json"]).stdout)
+    [row] = table["rows"]
+    assert (row["base"]["n"], row["other"]["n"], row["paired"]) == (3, 3, False)
+    assert row["base"]["middle"] == pytest.approx(1.01)
+    assert row["verdict"] == "regressed"
+    assert "means of boots" in table["provenance"]["values"]
+
+
 def test_variants_take_turns_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
     knob = tmp_path / "knob"
     knob.write_text("original\n", encoding="utf-8")

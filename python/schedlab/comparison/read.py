@@ -37,6 +37,7 @@ def read(
         raise CompareError(f"{names}: no such file or folder; name a CSV file or a store")
     parts = [(path, _read_one(path, runs, better)) for path in paths]
     results = _merged(parts)
+    results.provenance["inputs"] = ", ".join(map(str, paths))
     for label in wanted:
         if label not in results.labels:
             known = ", ".join(results.labels)

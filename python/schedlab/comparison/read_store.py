@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedlab.comparison.model import Case, CompareError, Results, better_of
+from schedlab.comparison.model import Case, CompareError, Results, Sample, better_of
 from schedlab.store import Store
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def _live(folder: Path, rows: list[dict[str, Any]], results: Results) -> None:
     order = {row["kernel"]: row["variant"] for row in rows}
     results.labels = dict.fromkeys(sorted(order, key=order.__getitem__))
     boots: dict[str, set[str]] = {}
+    boot_of: dict[tuple[str, str], str] = {}
     sessions: dict[str, dict[str, str]] = {}
     for row in rows:
         case = Case(row["benchmark"], row["case"], row["metric"], row["unit"], row["better"])
@@ -44,6 +46,7 @@ def _live(folder: Path, rows: list[dict[str, Any]], results: Results) -> None:
                 "keep each plan in a store of its own"
             )
         boots.setdefault(row["kernel"], set()).add(row["boot_id"])
+        boot_of[row["kernel"], iteration] = row["boot_id"]
         sessions.setdefault(iteration, {})[row["kernel"]] = row["session"]
     results.interleaved = _took_turns(list(sessions.values()))
     first = json.loads(rows[0]["machine"])
@@ -55,10 +58,32 @@ def _live(folder: Path, rows: list[dict[str, Any]], results: Results) -> None:
     told["plan"] = rows[0]["plan"]
     told["command"] = "; ".join(dict.fromkeys(row["command"] for row in rows))
     results.provenance |= told
-    if not results.interleaved and max(len(ids) for ids in boots.values()) == 1:
+    if results.interleaved:
+        return
+    if min(len(ids) for ids in boots.values()) > 1:
+        _by_boot(results, boot_of)
+        results.provenance["values"] = "means of boots, since labels differ by boot"
+    elif len(set().union(*boots.values())) > 1:
         results.provenance["warning"] = (
-            "one boot of each label: what differs from boot to boot looks like an effect"
+            "one boot of a label: what differs from boot to boot looks like an effect"
         )
+
+
+def _by_boot(results: Results, boot_of: dict[tuple[str, str], str]) -> None:
+    """Take each boot's mean for its iterations, which share whatever the boot decided once."""
+    for samples in results.samples.values():
+        for label, sample in samples.items():
+            found: dict[str, list[float]] = {}
+            times: dict[str, float] = {}
+            for iteration, value in sample.values.items():
+                boot = boot_of[label, iteration]
+                found.setdefault(boot, []).append(value)
+                times.setdefault(boot, sample.times[iteration])
+            numbered = {boot: f"boot {number}" for number, boot in enumerate(found)}
+            samples[label] = Sample(
+                {numbered[boot]: fmean(values) for boot, values in found.items()},
+                {numbered[boot]: time_s for boot, time_s in times.items()},
+            )
 
 
 def _took_turns(rounds: list[dict[str, str]]) -> bool:

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "boot_id", "locked", "state_folder"]
 
 JOURNAL, LOCK = "bench-journal.json", "bench.lock"
+
+PATIENCE_S = 1.0
 
 # Files of the kernel, whose values a reboot resets.
 VOLATILE = ("/proc/", "/sys/")
@@ -55,17 +58,29 @@ def locked(folder: Path) -> Iterator[Journal]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _lock(descriptor):
             raise CompareError(
                 f"{folder / LOCK}: another bench run is at work on this machine; wait for it"
-            ) from None
+            )
         journal = Journal(folder)
         journal.restored = journal.restore()
         yield journal
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock; a command that was starting when its owner died lets go of it soon."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        else:
+            return True
 
 
 class Journal:

@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schedlab.bench.run import signals
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -61,7 +63,8 @@ def carry_out(
     ``started`` and ``ended`` are told its process.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with tempfile.TemporaryFile() as output:
+    # A signal between a process's start and its being known would leave it running.
+    with tempfile.TemporaryFile() as output, signals.held():
         begin_ns = time.monotonic_ns()
         process = subprocess.Popen(
             command,
@@ -103,6 +106,7 @@ def _wait(pid: int, timeout_s: float) -> bool:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         while True:
+            signals.stop_if_asked()
             left = deadline - time.monotonic()
             if poll.poll(1000 * max(0.0, min(left, LOOK_S))):
                 return True

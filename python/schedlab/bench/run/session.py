@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from schedlab.bench.parse import Value, of_text, parser
-from schedlab.bench.run import context, settings
+from schedlab.bench.run import context, settings, signals
 from schedlab.bench.run.journal import boot_id, locked, state_folder
 from schedlab.bench.run.order import turns
 from schedlab.bench.run.plan import OWN_TOOL, Variant, cpu_list
@@ -33,7 +33,7 @@ from schedlab.comparison.model import CompareError
 from schedlab.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from schedlab.bench.run.journal import Journal
     from schedlab.bench.run.plan import Benchmark, Plan
@@ -73,10 +73,6 @@ class Done:
     retried: int
     restored: Sequence[str]
     """Settings that a killed session had left changed."""
-
-
-class _Stop(BaseException):
-    """A signal asks to end; nothing but the session catches it."""
 
 
 def schedule(plan: Plan, label: str | None) -> list[Run]:
@@ -216,7 +212,7 @@ class _Session:
         wanted: Mapping[str, list[tuple[Setting, str]]],
         told: Callable[[int, int], None],
     ) -> int:
-        with _signals_stop():
+        with signals.stopping():
             try:
                 self._prepare(todo)
                 every = [setting for pairs in wanted.values() for setting, _ in pairs]
@@ -231,10 +227,10 @@ class _Session:
                             self._attempt(run)
                     self._iterate(run)
                     told(done + 1, len(todo))
-            except _Stop:
+            except signals.Stop:
                 raise KeyboardInterrupt from None
             finally:
-                with _signals_wait():
+                with signals.held():
                     self._end_scheduler()
                     self.journal.restore()
         return self.retried
@@ -278,14 +274,15 @@ class _Session:
             raise CompareError(f"{what}: {_why(outcome)}")
 
     def _start_scheduler(self, variant: Variant) -> None:
-        self.scheduler = subprocess.Popen(
-            with_guard(variant.scheduler, ""),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self.journal.started(self.scheduler.pid)
+        with signals.held():
+            self.scheduler = subprocess.Popen(
+                with_guard(variant.scheduler, ""),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            self.journal.started(self.scheduler.pid)
         deadline = time.monotonic() + SCHEDULER_STARTS_S
         while settings.Setting(SCHED_EXT_STATE).read() != "enabled":
             if self.scheduler.poll() is not None or time.monotonic() > deadline:
@@ -410,30 +407,3 @@ def _why(outcome: Outcome) -> str:
     if outcome.code:
         return f"exit code {outcome.code}: {last}"
     return f"its output has no figure that was asked for: {last}"
-
-
-@contextlib.contextmanager
-def _signals_stop() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and a closed terminal end the session in order."""
-
-    def stop(number: int, _frame: object) -> None:
-        raise _Stop(number)
-
-    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    old = {name: signal.signal(name, stop) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in old.items():
-            signal.signal(name, handler)
-
-
-@contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Let no signal end what puts settings back."""
-    names = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, names)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, names)

@@ -128,8 +128,9 @@ def test_a_bad_plan_is_refused_by_line(tmp_path: Path, text: str, words: str) ->
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_changes(
-    tmp_path: Path, command: str, extra: str, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, extra: str, words: str
 ) -> None:
+    monkeypatch.setattr("schedlab.bench.run.session.SCHED_EXT_STATE", tmp_path / "none")
     path = tmp_path / "plan.toml"
     path.write_text(
         f'name = "p"\n[[benchmark]]\nname = "b"\ncommand = ["{command}"]\n'

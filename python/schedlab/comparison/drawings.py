@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -98,7 +99,7 @@ def _reach(table: Table, rows: Sequence[Row]) -> float:
     bounds = sorted(
         max(map(abs, row.compared.interval_pct)) for row in rows if row.compared.interval_pct
     )
-    usual = bounds[int(0.9 * (len(bounds) - 1))] if bounds else 0.0
+    usual = bounds[math.ceil(0.9 * (len(bounds) - 1))] if bounds else 0.0
     return 1.1 * max(*changes, usual, 2 * table.settings.rules.margin_pct, 1e-9)
 
 

@@ -183,7 +183,7 @@ def _name(row: Row, width: int) -> str:
 
 
 def _short(value: float) -> str:
-    text = f"{value:.2f}"
+    text = f"{value:.4f}" if abs(value) < 100 else f"{value:.2f}"  # noqa: PLR2004 - as mmtests does
     return text if len(text) <= 9 else f"{value:.3e}"  # noqa: PLR2004 - the column's width
 
 

@@ -1,7 +1,7 @@
 //! A governor's file as a kind of governor.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use schedlab_kernel::cpuidle::{OwnGovernor, OwnKind, Served};
 
@@ -19,6 +19,13 @@ const NAME_DIGITS: usize = 8;
 /// A governor's C source, ready to be run.
 #[derive(Debug)]
 pub struct GovernorSource {
+    compiled: Arc<Compiled>,
+    failure: Failure,
+}
+
+/// What all runs of a source share.
+#[derive(Debug)]
+struct Compiled {
     name: String,
     source: String,
     file: String,
@@ -26,7 +33,6 @@ pub struct GovernorSource {
     workshop: Workshop,
     /// The program for each tick that was asked for.
     programs: Mutex<Vec<(u64, PathBuf)>>,
-    failure: Failure,
 }
 
 impl GovernorSource {
@@ -42,23 +48,30 @@ impl GovernorSource {
         let digest = workshop.digest()?;
         let file = workshop.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = path.display();
-        Ok(Self {
+        let compiled = Compiled {
             name: format!("{file}@{}", &digest[..NAME_DIGITS.min(digest.len())]),
             source: format!("{place}, SHA-256 {digest}"),
             file: place.to_string(),
             digest,
             workshop,
             programs: Mutex::new(vec![(USUAL_TICK_NS, program)]),
-            failure: Arc::new(OnceLock::new()),
-        })
+        };
+        Ok(Self { compiled: Arc::new(compiled), failure: Failure::default() })
+    }
+
+    /// The same for another run, in which nothing has failed yet.
+    pub fn again(&self) -> Self {
+        Self { compiled: Arc::clone(&self.compiled), failure: Failure::default() }
     }
 
     /// SHA-256 of the file and of what it includes beside it, in hexadecimal: the same wherever they
     /// lie.
     pub fn digest(&self) -> &str {
-        &self.digest
+        &self.compiled.digest
     }
+}
 
+impl Compiled {
     fn program(&self, tick_ns: u64) -> Result<PathBuf, SourceError> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, program)) = programs.iter().find(|(known_ns, _)| *known_ns == tick_ns) {
@@ -72,19 +85,20 @@ impl GovernorSource {
 
 impl OwnKind for GovernorSource {
     fn name(&self) -> &str {
-        &self.name
+        &self.compiled.name
     }
 
     fn source(&self) -> &str {
-        &self.source
+        &self.compiled.source
     }
 
     /// Starts a process that serves these CPUs; their numbers count from 0 without a gap.
     fn make(&self, cpus: &[Served<'_>]) -> Result<Vec<Box<dyn OwnGovernor>>, String> {
         let tick_ns = cpus.first().map_or(USUAL_TICK_NS, |cpu| cpu.config.tick_ns);
-        let program = self.program(tick_ns).map_err(|error| error.to_string())?;
-        let process = Process::start(&program, &self.file, Arc::clone(&self.failure))
-            .map_err(|error| format!("{}: its program cannot be started: {error}", self.file))?;
+        let file = &self.compiled.file;
+        let program = self.compiled.program(tick_ns).map_err(|error| error.to_string())?;
+        let process = Process::start(&program, file, Arc::clone(&self.failure))
+            .map_err(|error| format!("{file}: its program cannot be started: {error}"))?;
         let process = Arc::new(Mutex::new(process));
         let lock = || process.lock().unwrap_or_else(PoisonError::into_inner);
         let count = i32::try_from(cpus.len()).unwrap_or(i32::MAX);
@@ -99,7 +113,7 @@ impl OwnKind for GovernorSource {
                 lock().text();
                 Ok(governors)
             }
-            _ => Err(self.failure().unwrap_or_else(|| format!("{}: no answer", self.file))),
+            _ => Err(self.failure().unwrap_or_else(|| format!("{file}: no answer"))),
         }
     }
 

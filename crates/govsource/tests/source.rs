@@ -209,6 +209,28 @@ fn the_compilers_words_reach_the_user() {
 }
 
 #[test]
+fn a_failure_belongs_to_its_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("touchy.c");
+    let text = fs::read_to_string(fixture()).expect("a file").replace(
+        "int i, chosen = 0;",
+        "int i, chosen = 0;\n\tBUG_ON(sched_cpu_util((int)dev->cpu) > 1000);",
+    );
+    fs::write(&file, text.replace("#include \"steady.h\"", "#define STEADY_SLEEPS 4"))
+        .expect("written");
+    let source = GovernorSource::open(&file).expect("it compiles");
+    let served = Served { cpu: 0, config: Config::new(4_000_000, 1024), states: &STATES };
+    let asked = |source: &GovernorSource, cpu_util| {
+        let mut governors = source.make(&[served]).expect("a governor");
+        let mut hardware = FixedHardware { cpu_util, ..FixedHardware::default() };
+        governors[0].select(&STATES, &mut hardware);
+        source.failure().is_some()
+    };
+    assert!(asked(&source, 1024));
+    assert!(!asked(&source.again(), 10));
+}
+
+#[test]
 fn a_file_without_a_governor_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("empty.c");

@@ -324,7 +324,7 @@ pub enum Chosen {
     /// One of the kernel's.
     Known(GovernorKind),
     /// A file of C.
-    Source(Py<GovernorSource>),
+    Source(Source),
     /// A class.
     Class(Class),
 }
@@ -337,7 +337,7 @@ impl Chosen {
             return kind.map(Self::Known).map_err(|e| PyValueError::new_err(e.to_string()));
         }
         if let Ok(source) = asked.cast::<GovernorSource>() {
-            return Ok(Self::Source(source.clone().unbind()));
+            return Ok(Self::Source(source.get().inner.again()));
         }
         if !asked.is_callable() {
             let found = asked.repr()?;
@@ -362,7 +362,7 @@ impl Chosen {
     pub fn candidate(&self) -> Candidate<'_> {
         match self {
             Self::Known(kind) => Candidate::Known(*kind),
-            Self::Source(source) => Candidate::Own(&source.get().inner),
+            Self::Source(source) => Candidate::Own(source),
             Self::Class(class) => Candidate::Own(class),
         }
     }

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from schedlab.comparison.model import Case, CompareError, Results
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from schedlab.comparison.table import Settings, Table
@@ -38,10 +37,3 @@ def compare(*inputs: str | Path, settings: Settings | None = None) -> Table:
     from schedlab.comparison.table import Settings, tabulate  # noqa: PLC0415 - as above
 
     return tabulate(read(inputs), settings or Settings())
-
-
-def labels_of(inputs: Sequence[str | Path]) -> list[str]:
-    """List the labels that inputs hold, in the order in which they appear."""
-    from schedlab.comparison.read import read  # noqa: PLC0415 - as above
-
-    return list(read(inputs).labels)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from schedlab.comparison import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from schedlab.comparison.table import Row, Table
 
@@ -227,8 +227,3 @@ SHAPES: dict[str, Callable[[Table], str]] = {
     "schedtests": schedtests,
     "mmtests": mmtests,
 }
-
-
-def titles() -> Sequence[str]:
-    """List the shapes."""
-    return list(SHAPES)

@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from schedlab.comparison.table import Row, Side, Table
     from schedlab.stats import Drift, Interval
 
-__all__ = ["CAPTION", "counts", "number", "row_cells", "row_dict", "settings_text", "table_dict"]
-
-CAPTION = "Change in percent of the baseline; its sign is that of the figure, not of its merit."
+__all__ = ["counts", "number", "row_cells", "row_dict", "settings_text", "table_dict"]
 
 
 def number(value: float) -> str:

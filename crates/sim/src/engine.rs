@@ -110,6 +110,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                     &settings.governor_parameters.config(tick_ns, capacity),
                 ),
                 idle_ns: vec![0; states.len().max(1)],
+                last_state: 0,
+                woke_ns: 0,
                 idle_counts: vec![IdleCounts::default(); states.len().max(1)],
                 latency_req_ns: settings.cpu_latency_ns,
                 poll_limit_ns: poll_limit_ns(&states, tick_ns),
@@ -517,13 +519,15 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.count_streams(end_ns);
         let figures = self.figures.finish(&self.workload.metrics, end_ns);
         let cpus = self.platform.cpus.iter_mut().map(|cpu| {
+            // It is on its way down, or waits for what it shares, when the end comes.
+            cpu.idle_ns[cpu.last_state as usize] -= cpu.woke_ns.saturating_sub(end_ns);
             if let Some(since_ns) = cpu.busy_since_ns {
                 cpu.busy_ns += end_ns.saturating_sub(since_ns);
             }
             if let Doing::Idle { since_ns, state } = cpu.doing {
                 cpu.idle_ns[state as usize] += end_ns.saturating_sub(since_ns);
                 // A kernel path that the end cut short counts up to the end.
-                cpu.busy_ns -= since_ns.saturating_sub(end_ns);
+                cpu.busy_ns -= since_ns.saturating_sub(end_ns.max(cpu.woke_ns));
             }
             CpuTimes {
                 busy_ns: cpu.busy_ns,

@@ -150,6 +150,7 @@ impl<O: Observer> Engine<'_, O> {
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
         self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
+        (self.platform.cpus[index].last_state, self.platform.cpus[index].woke_ns) = (state, now_ns);
         self.platform.set_activity(cpu, Activity::Waking(state));
         if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
             self.platform.clock_ns += hardware_state.exit_latency_ns;

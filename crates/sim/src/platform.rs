@@ -138,6 +138,10 @@ pub struct Cpu {
     pub states: Vec<State>,
     /// Time in each idle state, ns.
     pub idle_ns: Vec<u64>,
+    /// The one that it was in last.
+    pub last_state: u32,
+    /// When it began to leave that, ns.
+    pub woke_ns: u64,
     /// What the kernel counts of each.
     pub idle_counts: Vec<IdleCounts>,
     /// How long it polls, unless its governor says, ns.

@@ -116,7 +116,7 @@ pub fn verify_outcome(machine: &Machine, outcome: &Outcome<Vec<Event>>) -> Resul
     let mut events = outcome.observer.clone();
     events.sort_by_key(|event| (event.timestamp_ns, event.cpu));
     let mut places = Places { running: vec![Pid::IDLE; cpus], tasks: BTreeMap::new() };
-    let mut idle = Idle::new(machine);
+    let mut idle = Idle::new(machine, outcome.end_ns);
     for event in &events {
         places.event(event).map_err(|what| format!("{what}: {event:?}"))?;
         idle.event(event).map_err(|what| format!("{what}: {event:?}"))?;
@@ -223,6 +223,7 @@ enum Change {
 /// Idle periods, as events tell them, and the energy that follows from them.
 struct Idle<'a> {
     machine: &'a Machine,
+    end_ns: u64,
     /// Activity of each CPU, and since when.
     cpus: Vec<(Activity, u64)>,
     /// Every change of activity or frequency: when, which CPU, to what.
@@ -234,10 +235,11 @@ struct Idle<'a> {
 }
 
 impl<'a> Idle<'a> {
-    fn new(machine: &'a Machine) -> Idle<'a> {
+    fn new(machine: &'a Machine, end_ns: u64) -> Idle<'a> {
         let count = machine.cpu_count();
         Idle {
             machine,
+            end_ns,
             cpus: vec![(Activity::Busy, 0); count],
             changes: Vec::new(),
             idle_ns: vec![0; count],
@@ -309,7 +311,7 @@ impl<'a> Idle<'a> {
     fn change(&mut self, now_ns: u64, cpu: CpuId, activity: Activity) {
         let (before, since_ns) = std::mem::replace(&mut self.cpus[cpu.index()], (activity, now_ns));
         if matches!(before, Activity::Idle(_)) {
-            self.idle_ns[cpu.index()] += now_ns - since_ns;
+            self.idle_ns[cpu.index()] += now_ns.min(self.end_ns).saturating_sub(since_ns);
         }
         self.changes.push((now_ns, cpu, Change::Activity(activity)));
     }

@@ -239,6 +239,14 @@ impl EnergyMeter {
         package.set(power_uw, now_ns);
     }
 
+    /// The last entry of `cpu` came to nothing, until which this meter is.
+    pub fn retract_entry(&mut self, machine: &Machine, cpu: CpuId, state: u32) {
+        if let Some(state) = machine.idle_states(cpu).get(state as usize) {
+            let own_fj = &mut self.transition_fj[machine.topology().cores().of(cpu)];
+            *own_fj -= u128::from(state.transition_energy_nj) * 1_000_000;
+        }
+    }
+
     /// An interrupt wakes `cpu` at `now_ns`, until which this meter is: when what it shares with
     /// others is awake, ns.
     #[inline]

@@ -79,10 +79,27 @@ impl<O: Observer> Engine<'_, O> {
     /// firmware notices before it goes on (TF-A, `psci_cpu_suspend_start()`) and returns at once, which
     /// the kernel takes for a very short sleep, or the driver refuses, which it counts as rejected.
     fn abort_entry(&mut self, cpu: CpuId, choice: usize) {
-        let index = cpu.index();
         self.platform.leave_broadcast(cpu);
-        let now_ns = self.platform.clock_ns;
         self.platform.emit(cpu, EventKind::IdleEnter { cpu, state: choice as u32 });
+        self.note_abort(cpu, choice);
+        // What interrupted it is next.
+        self.platform.cpus[cpu.index()].done_ns = self.platform.clock_ns;
+    }
+
+    /// The same, found out when the CPU has its next turn: another one sent the interrupt while this
+    /// one was on its way to the idle state.
+    fn retract_entry(&mut self, cpu: CpuId, state: u32) {
+        self.idle_cpus -= 1;
+        self.platform.leave_broadcast(cpu);
+        self.platform.energy.retract_entry(self.platform.machine, cpu, state);
+        self.platform.set_activity(cpu, Activity::Busy);
+        self.sched.set_idle_state(cpu, None);
+        self.note_abort(cpu, state as usize);
+    }
+
+    fn note_abort(&mut self, cpu: CpuId, choice: usize) {
+        let index = cpu.index();
+        let now_ns = self.platform.clock_ns;
         self.platform.emit(cpu, EventKind::IdleExit { cpu });
         let rejects = self.platform.machine.idle_states(cpu)[choice].rejects_pending;
         if !rejects {
@@ -100,8 +117,6 @@ impl<O: Observer> Engine<'_, O> {
             governor.reflect(states, choice, 0, &mut view);
         }
         self.platform.clock_ns += self.platform.machine.path_costs().idle_exit_ns;
-        // What interrupted it is next.
-        self.platform.cpus[index].done_ns = self.platform.clock_ns;
     }
 
     /// The tick of `cpu`, which idles, stops, unless the balancer needs it. Sleeping tasks do not
@@ -136,14 +151,17 @@ impl<O: Observer> Engine<'_, O> {
     /// Out of the idle loop, as an interrupt came.
     pub(crate) fn leave_idle(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
         let index = cpu.index();
+        let entry_ns = self.platform.entry_ns(cpu, state as usize);
+        if since_ns > 0 && entry_ns > 0 && self.platform.clock_ns == since_ns {
+            return self.retract_entry(cpu, state);
+        }
         self.idle_cpus -= 1;
         self.platform.leave_broadcast(cpu);
         // Who entered it before the run has long arrived.
         if since_ns > 0 {
             // An entry that has begun runs to completion
             // (Documentation/devicetree/bindings/cpu/idle-states.yaml).
-            let entered_ns = since_ns + self.platform.entry_ns(cpu, state as usize);
-            self.platform.clock_ns = self.platform.clock_ns.max(entered_ns);
+            self.platform.clock_ns = self.platform.clock_ns.max(since_ns + entry_ns);
         }
         let shared_ns = self.platform.energy.wake_groups(cpu, self.platform.horizon_ns);
         self.platform.clock_ns = self.platform.clock_ns.max(shared_ns);

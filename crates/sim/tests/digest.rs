@@ -57,5 +57,5 @@ const RECORDED: [(u64, u64); 5] = [
     (0xed2df7a927ca197f, 2482),
     (0x9242883fdbce0a72, 530),
     (0x76c0c4cb21abfdba, 2448),
-    (0x2686c5d06b10b9fe, 2178),
+    (0xfb3923588dc91e29, 2083),
 ];

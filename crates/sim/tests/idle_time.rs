@@ -8,20 +8,29 @@ use schedlab_sim::{IdleCounts, Outcome, Settings, simulate, verify_outcome};
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::build::Builder;
 use schedlab_workload::models::{Model, schbench};
-use schedlab_workload::program::{Amount, ObjectKind, Op, Which};
+use schedlab_workload::program::{Amount, ObjectKind, Op, Which, Workload};
 use std::path::Path;
 
 const US: u64 = 1_000;
+
+fn watched(
+    machine: &Machine,
+    kernel: &Kernel,
+    workload: &Workload,
+    settings: &Settings,
+) -> Outcome<Vec<Event>> {
+    let outcome = simulate(machine, kernel.domains, workload, settings, Vec::new());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    verify_outcome(machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
+    outcome
+}
 
 fn run(machine: &Machine, governor: GovernorKind) -> Outcome<Vec<Event>> {
     let kernel = Kernel::preset("v6.1").expect("a preset");
     let settings = Settings { governor, ..Settings::new(&kernel, machine, 500_000 * US, 3) };
     let workload = schbench::Options { runtime: 1, ..schbench::Options::default() };
     let workload = workload.workload("schbench", machine.cpu_count() as u32).expect("valid");
-    let outcome = simulate(machine, kernel.domains, &workload, &settings, Vec::new());
-    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-    verify_outcome(machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
-    outcome
+    watched(machine, &kernel, &workload, &settings)
 }
 
 /// How long each sleep in a state of a CPU lasted, ns, the one from before the run aside.
@@ -89,11 +98,7 @@ fn ping(machine: &Machine) -> Outcome<Vec<Event>> {
     let governor = GovernorKind::Haltpoll6_1;
     let mut settings = Settings { governor, ..Settings::new(&kernel, machine, 2_000_000 * US, 3) };
     settings.cpufreq.governor = Some(CpufreqGovernor::Performance);
-    let workload = build.finish().expect("valid");
-    let outcome = simulate(machine, kernel.domains, &workload, &settings, Vec::new());
-    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-    verify_outcome(machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
-    outcome
+    watched(machine, &kernel, &build.finish().expect("valid"), &settings)
 }
 
 #[test]
@@ -145,11 +150,7 @@ fn alone(machine: &Machine) -> Outcome<Vec<Event>> {
     let kernel = Kernel::preset("v6.1").expect("a preset");
     let mut settings = Settings::new(&kernel, machine, 2_000_000 * US, 3);
     settings.cpufreq.governor = Some(CpufreqGovernor::Performance);
-    let workload = build.finish().expect("valid");
-    let outcome = simulate(machine, kernel.domains, &workload, &settings, Vec::new());
-    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-    verify_outcome(machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
-    outcome
+    watched(machine, &kernel, &build.finish().expect("valid"), &settings)
 }
 
 #[test]

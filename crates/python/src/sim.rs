@@ -16,7 +16,8 @@ use schedlab_kernel::cpuidle::Candidate;
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_machine::Machine as ModelMachine;
 use schedlab_sim::{
-    Ending, Energy, Engine, FIRST_PID, Observer, Outcome, Settings, check, default_duration_ns,
+    Ending, Energy, Engine, FIRST_PID, Observer, Outcome, Settings, WakeLatencies, check,
+    default_duration_ns,
 };
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::program::{Better, Workload};
@@ -32,17 +33,22 @@ fn refusal(error: Error) -> PyErr {
     WorkloadError::new_err(error.to_string())
 }
 
-/// Where each task was born, by its number.
+/// What is noted of every run.
 #[derive(Default)]
-struct Births(Vec<Option<u32>>);
+struct Notes {
+    /// Where each task was born, by its number.
+    births: Vec<Option<u32>>,
+    latencies: WakeLatencies,
+}
 
-impl Observer for Births {
+impl Observer for Notes {
     const ACTIVE: bool = true;
     fn event(&mut self, event: &Event) {
+        self.latencies.event(event);
         if let EventKind::WakeupNew { task, target_cpu, .. } = event.kind {
             let number = (task.pid.0 - FIRST_PID) as usize;
-            self.0.resize(self.0.len().max(number + 1), None);
-            self.0[number] = Some(target_cpu.0);
+            self.births.resize(self.births.len().max(number + 1), None);
+            self.births[number] = Some(target_cpu.0);
         }
     }
 }
@@ -170,23 +176,23 @@ fn simulate<'py>(
     let keep = Keep { events: keep_events, decisions: keep_decisions };
     let progress = progress.as_ref();
     if keep.events {
-        let (mut outcome, births) = py.detach(|| {
+        let (mut outcome, notes) = py.detach(|| {
             let domains = build_domains(machine, kernel.domains);
             let mut engine = Engine::new(machine, domains, &workload, &settings, Vec::new());
             take_governor(&mut engine, chosen)?;
             let outcome = drive(engine, duration_ns, EVENTS_MAX, progress, chosen)?;
-            let mut births = Births::default();
-            outcome.observer.iter().for_each(|event| births.event(event));
-            Ok::<_, PyErr>((outcome, births))
+            let mut notes = Notes::default();
+            outcome.observer.iter().for_each(|event| notes.event(event));
+            Ok::<_, PyErr>((outcome, notes))
         })?;
         let name = format!("{} on {}", workload.name, machine.name());
         let trace = Trace::recorded(PathBuf::from(name), outcome.take_trace(&kernel.name));
         let trace = Some(trace.map_err(reading::refusal)?);
-        parts(py, machine, &workload, &outcome, &births, keep, trace, &governor_name)
+        parts(py, machine, &workload, &outcome, &notes, keep, trace, &governor_name)
     } else {
         let outcome = py.detach(|| {
             let domains = build_domains(machine, kernel.domains);
-            let mut engine = Engine::new(machine, domains, &workload, &settings, Births::default());
+            let mut engine = Engine::new(machine, domains, &workload, &settings, Notes::default());
             take_governor(&mut engine, chosen)?;
             drive(engine, duration_ns, u64::MAX, progress, chosen)
         })?;
@@ -213,14 +219,16 @@ fn parts<'py, O>(
     machine: &ModelMachine,
     workload: &Workload,
     outcome: &Outcome<O>,
-    births: &Births,
+    notes: &Notes,
     keep: Keep,
     trace: Option<Trace>,
     governor: &str,
 ) -> PyResult<Parts<'py>> {
     let decisions = keep.decisions.then(|| decision_table(outcome)).transpose()?;
+    let facts = facts(py, workload, outcome, governor)?;
+    facts.set_item("latencies", latency_table(outcome, notes)?)?;
     Ok((
-        facts(py, workload, outcome, governor)?,
+        facts,
         (
             figures(outcome)?,
             cpu_table(outcome)?,
@@ -228,7 +236,7 @@ fn parts<'py, O>(
             frequency_table(outcome)?,
             rail_table(machine, outcome)?,
             package_table(outcome)?,
-            task_table(outcome, births)?,
+            task_table(outcome, &notes.births)?,
         ),
         decisions,
         trace,
@@ -381,10 +389,10 @@ fn package_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
         .table()
 }
 
-fn task_table<O>(outcome: &Outcome<O>, births: &Births) -> PyResult<Table> {
+fn task_table<O>(outcome: &Outcome<O>, births: &[Option<u32>]) -> PyResult<Table> {
     let tasks = || outcome.tasks.iter();
     let policies: Vec<String> = tasks().map(|task| task.policy.to_string()).collect();
-    let births = (0..outcome.tasks.len()).map(|task| births.0.get(task).copied().flatten());
+    let births = (0..outcome.tasks.len()).map(|task| births.get(task).copied().flatten());
     Columns::default()
         .u32("task", 0..outcome.tasks.len() as u32)
         .text("comm", tasks().map(|task| task.comm.as_str()))
@@ -395,6 +403,19 @@ fn task_table<O>(outcome: &Outcome<O>, births: &Births) -> PyResult<Table> {
         .u64("user_ns", tasks().map(|task| task.user_ns))
         .u64("switches", tasks().map(|task| task.switches))
         .u64("migrations", tasks().map(|task| task.migrations))
+        .table()
+}
+
+/// A row per task name.
+fn latency_table<O>(outcome: &Outcome<O>, notes: &Notes) -> PyResult<Table> {
+    let rows = || notes.latencies.by_name();
+    let us = |ns: Option<f64>| ns.map(|ns| ns / 1e3);
+    Columns::default()
+        .text("comm", rows().map(|(name, _)| outcome.strings.get(name)))
+        .u64("wakeups", rows().map(|(_, latency)| latency.wakeups))
+        .f64("mean_us", rows().map(|(_, latency)| us(latency.mean_ns())))
+        .f64("geometric_mean_us", rows().map(|(_, latency)| us(latency.geometric_mean_ns())))
+        .f64("max_us", rows().map(|(_, latency)| Some(latency.max_ns as f64 / 1e3)))
         .table()
 }
 

@@ -93,6 +93,7 @@ impl Series {
             MetricKind::Mean => latencies?.mean().map(micro),
             MetricKind::MeanMs => latencies?.mean().map(|ns| ns / 1e6),
             MetricKind::MeanS => latencies?.mean().map(|ns| ns / 1e9),
+            MetricKind::Score(points) => latencies?.geometric_mean().map(|ns| points * 1e6 / ns),
             MetricKind::Finish => self.first_ns.map(|_| self.last_ns as f64 / 1e9),
         }
     }

@@ -126,6 +126,16 @@ impl<O: Observer> Engine<'_, O> {
             }
             Op::Down(which) => self.down(cpu, task, which),
             Op::Up(which) => self.up(cpu, task, which),
+            Op::UpEvery { semaphore, counter, every } => {
+                let object = self.choose(task, counter, cpu);
+                self.touch(cpu, object, Access::Atomic, 1);
+                let Object::Counter { value } = self.object(object) else { return Step::Done };
+                *value += 1;
+                if value.is_multiple_of(every.max(1)) {
+                    return self.up(cpu, task, semaphore);
+                }
+                Step::Done
+            }
             Op::FutexWait(which) => {
                 if self.progress[index].stage > 0 {
                     return Step::Done;

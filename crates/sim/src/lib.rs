@@ -30,6 +30,7 @@ mod streams;
 mod sync;
 mod timers;
 mod verify;
+mod wakes;
 mod watch;
 
 pub use decisions::{DECISIONS_MAX, Explained};
@@ -46,4 +47,5 @@ pub use platform::FIRST_PID;
 pub use random::Pcg;
 pub use record::{RecordedTrace, TracedNames};
 pub use simulate::{DURATION_MAX_NS, SimError, check, default_duration_ns, simulate};
+pub use wakes::{WakeLatencies, WakeLatency};
 pub use watch::{run_watched, verify_outcome};

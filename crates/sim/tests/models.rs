@@ -7,7 +7,8 @@ use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance};
 use schedlab_sim::{Ending, Nothing, Outcome, Settings};
 use schedlab_workload::load;
 use schedlab_workload::models::{
-    Model, bzip2, ebizzy, hackbench, perf_bench, schbench, specjbb, sysbench,
+    Model, bzip2, ebizzy, geekbench, hackbench, jankbench, pcmark, perf_bench, schbench, specjbb,
+    speedometer, sysbench,
 };
 use schedlab_workload::program::Workload;
 use support::{run, settings};
@@ -225,6 +226,78 @@ fn warehouses_work_until_the_collector_stops_them() {
     // Without a collection nobody stops.
     let calm = simulate(&specjbb::Options { collection_period_ms: 2_000, ..options }, 3 * S);
     assert!(figure(&calm, "BOPS") > 0.98 * most);
+}
+
+#[test]
+fn geekbench_is_rated_by_how_long_its_computations_take() {
+    let options = geekbench::Options {
+        workloads: 3,
+        gap_ms: 20,
+        single_ms: 100,
+        multi_ms: 400,
+        points_ms: 100_000,
+        background_pairs: 0,
+        interrupts_per_s: 0,
+        housekeeping_ms: 0,
+        ..geekbench::Options::default()
+    };
+    let outcome = simulate(&options, 10 * S);
+    assert_eq!(outcome.ending, Ending::Finished);
+    let single_ms = figure(&outcome, "one thread");
+    assert!((100.0..101.0).contains(&single_ms), "{single_ms}");
+    // Eight threads of four cores, which yield five quarters of a core's throughput, and a wait at
+    // the end of each of four parts for the last chunk.
+    let least_ms = 400.0 / (4.0 * 1.25);
+    let multi_ms = figure(&outcome, "many threads");
+    assert!((least_ms..least_ms + 4.0 * 9.0).contains(&multi_ms), "{multi_ms} of {least_ms}");
+    let score = figure(&outcome, "score");
+    assert!((score / (100_000.0 / multi_ms) - 1.0).abs() < 0.02, "{score}");
+}
+
+#[test]
+fn jankbench_draws_a_frame_at_every_refresh() {
+    let options = jankbench::Options {
+        seconds: 2,
+        frames: 1_000_000,
+        pause_ms: 0,
+        background_pairs: 0,
+        interrupts_per_s: 0,
+        housekeeping_ms: 0,
+        ..jankbench::Options::default()
+    };
+    let workload = options.workload("test", 8).expect("a valid workload");
+    let settings = Settings { duration_ns: 3 * S, ..current() };
+    let outcome = run("generic", &workload, &settings, Nothing);
+    assert_eq!(outcome.ending, Ending::Finished);
+    let frames = outcome.figures.iter().find(|figure| figure.name == "frame").expect("frames");
+    assert!((117..=121).contains(&frames.samples), "{}", frames.samples);
+    // Application, RenderThread and GPU take 5.5 ms, and each has to be woken from a deep sleep.
+    let frame_ms = frames.value.expect("a mean");
+    assert!((5.5..6.5).contains(&frame_ms), "{frame_ms}");
+}
+
+#[test]
+fn pages_are_rated_by_their_timed_actions() {
+    let options = pcmark::Options { seconds: 10, ..pcmark::Options::default() };
+    let outcome = simulate(&options, 20 * S);
+    let times = ["R1", "R4", "R5", "R7"].map(|action| figure(&outcome, action));
+    // The longest action is that with most bursts, 23 of 10 ms and 1 ms each of script and helper.
+    let longest_ms = 23.0 * 12.0;
+    assert!((times[0] / longest_ms - 1.0).abs() < 0.15, "{times:?}");
+    assert!(times[0] > times[3] && times[3] > times[1] && times[1] > times[2], "{times:?}");
+    let mean_ms = times.iter().product::<f64>().powf(0.25);
+    let score = figure(&outcome, "score");
+    assert!((score / (2_500_000.0 / mean_ms) - 1.0).abs() < 0.1, "{score}");
+}
+
+#[test]
+fn a_page_that_never_rests_is_rated_by_its_runs() {
+    let options = speedometer::Options { seconds: 4, ..speedometer::Options::default() };
+    let outcome = simulate(&options, 10 * S);
+    // 300 steps of 1.5 ms, each with a helper of 0.3 ms and two ways out of an idle state.
+    let run_ms = figure(&outcome, "run");
+    assert!((540.0..720.0).contains(&run_ms), "{run_ms}");
+    assert!((figure(&outcome, "score") / (60_000.0 / run_ms) - 1.0).abs() < 0.02);
 }
 
 #[test]

@@ -86,6 +86,11 @@ fn op(programs: u32, ops: u32) -> impl Strategy<Value = Op> {
         which().prop_map(Op::Unlock),
         which().prop_map(Op::Down),
         which().prop_map(Op::Up),
+        (which(), which(), 0..3_u64).prop_map(|(semaphore, counter, every)| Op::UpEvery {
+            semaphore,
+            counter,
+            every
+        }),
         which().prop_map(Op::FutexWait),
         (which(), 0..3_u32).prop_map(|(futex, count)| Op::FutexWake { futex, count }),
         (which(), which()).prop_map(|(condition, mutex)| Op::CondWait { condition, mutex }),

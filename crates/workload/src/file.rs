@@ -3,7 +3,8 @@
 use crate::error::WorkloadError;
 use crate::models::parameters::CARDS;
 use crate::models::{
-    Model, bzip2, ebizzy, hackbench, perf_bench, periodic, schbench, specjbb, sysbench,
+    Model, bzip2, ebizzy, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic, schbench,
+    specjbb, speedometer, sysbench,
 };
 use crate::program::Workload;
 use crate::recorded;
@@ -34,6 +35,10 @@ const PRESETS: &[(&str, &str)] = &[
     ("periodic", include_str!("../../../workloads/periodic.toml")),
     ("bunzip2", include_str!("../../../workloads/bunzip2.toml")),
     ("specjbb", include_str!("../../../workloads/specjbb.toml")),
+    ("geekbench5", include_str!("../../../workloads/geekbench5.toml")),
+    ("pcmark-web", include_str!("../../../workloads/pcmark-web.toml")),
+    ("jankbench", include_str!("../../../workloads/jankbench.toml")),
+    ("speedometer", include_str!("../../../workloads/speedometer.toml")),
 ];
 
 /// CPUs of the machine that [`describe`] assumes where it is given none.
@@ -183,6 +188,10 @@ impl Workload {
             "periodic" => file.model::<periodic::Options>(),
             "bzip2" => file.model::<bzip2::Options>(),
             "specjbb" => file.model::<specjbb::Options>(),
+            "geekbench" => file.model::<geekbench::Options>(),
+            "pcmark" => file.model::<pcmark::Options>(),
+            "jankbench" => file.model::<jankbench::Options>(),
+            "speedometer" => file.model::<speedometer::Options>(),
             "recorded" => file.model::<recorded::Options>(),
             other => {
                 let models = known(other, CARDS.iter().map(|card| card.model));

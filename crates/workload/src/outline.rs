@@ -103,6 +103,9 @@ impl Workload {
             Op::Unlock(object) => ("unlock", which(object)),
             Op::Down(object) => ("down", which(object)),
             Op::Up(object) => ("up", which(object)),
+            Op::UpEvery { semaphore, every, .. } => {
+                ("up", format!("{} at every {every}th use", which(semaphore)))
+            }
             Op::FutexWait(object) => ("futex wait", which(object)),
             Op::FutexWake { futex, count } => {
                 ("futex wake", format!("{}, at most {count}", which(futex)))

@@ -240,6 +240,16 @@ pub enum Op {
     Down(Which),
     /// Add one to a semaphore.
     Up(Which),
+    /// Advance a shared counter, and add one to a semaphore at every `every`th use: a latch, whose
+    /// last part wakes whoever waits for all of them.
+    UpEvery {
+        /// The semaphore.
+        semaphore: Which,
+        /// An object of kind [`ObjectKind::Counter`].
+        counter: Which,
+        /// Uses for one addition; at least 1.
+        every: u64,
+    },
     /// Sleep on a futex until woken.
     FutexWait(Which),
     /// Wake up to `count` sleepers of a futex.
@@ -532,6 +542,9 @@ pub enum MetricKind {
     MeanS,
     /// Time from the start to the last use, s.
     Finish,
+    /// A score: this much over the geometric mean of the measured times in ms, as benchmarks of
+    /// phones rate them.
+    Score(f64),
 }
 
 /// A figure that the workload yields.

@@ -28,6 +28,9 @@ impl Op {
         match *self {
             Op::Lock(which) | Op::Unlock(which) => vec![(which, MUTEX)],
             Op::Down(which) | Op::Up(which) => vec![(which, SEMAPHORE)],
+            Op::UpEvery { semaphore, counter, .. } => {
+                vec![(semaphore, SEMAPHORE), (counter, COUNTER)]
+            }
             Op::FutexWait(which) | Op::FutexWake { futex: which, .. } => vec![(which, FUTEX)],
             Op::CondWait { condition, mutex } => vec![(condition, CONDITION), (mutex, MUTEX)],
             Op::CondSignal(which) | Op::CondBroadcast(which) => vec![(which, CONDITION)],

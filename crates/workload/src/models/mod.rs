@@ -4,14 +4,19 @@
 //! (how long an event computes) is an option whose default names its source; an *estimate* is
 //! called one.
 
+pub mod android;
 pub mod bzip2;
 pub mod ebizzy;
+pub mod geekbench;
 pub mod hackbench;
+pub mod jankbench;
 pub mod parameters;
+pub mod pcmark;
 pub mod perf_bench;
 pub mod periodic;
 pub mod schbench;
 pub mod specjbb;
+pub mod speedometer;
 pub mod sysbench;
 
 use crate::error::WorkloadError;

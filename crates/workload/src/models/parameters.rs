@@ -1,6 +1,9 @@
 //! What people are told of each model: what it follows, and where each option's default is from.
 
-use super::{Model, bzip2, ebizzy, hackbench, perf_bench, periodic, schbench, specjbb, sysbench};
+use super::{
+    Model, bzip2, ebizzy, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic, schbench,
+    specjbb, speedometer, sysbench,
+};
 use crate::recorded;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -121,6 +124,81 @@ pub const SPECJBB: &[Parameter] = &[
     of("collection_ms", "ms", "estimate: 5 to 50 ms"),
 ];
 
+/// Geekbench's options.
+pub const GEEKBENCH: &[Parameter] = &[
+    of("section", "", "the tool's two halves"),
+    of("workloads", "computations", "the tool: 21"),
+    of("gap_ms", "ms", "the tool's default: 2 s"),
+    of("single_ms", "ms", "estimate: about a second"),
+    of("multi_ms", "ms", "estimate: about a second on 8"),
+    of("phases", "parts", "estimate: 0.2 to 1 s each"),
+    of("chunk_us", "us", "estimate: 1 to 5 ms"),
+    of("serial_us", "us", "estimate"),
+    of("points_ms", "points ms", "a scale, to be calibrated"),
+    of("background_pairs", "pairs", "estimate"),
+    of("background_period_us", "us", "estimate"),
+    of("background_requests", "requests", "estimate"),
+    of("background_work_us", "us", "estimate"),
+    of("interrupts_per_s", "1/s", "estimate"),
+    of("housekeeping_ms", "ms", "estimate"),
+];
+
+/// PCMark's options.
+pub const PCMARK: &[Parameter] = &[
+    of("seconds", "s", "a choice"),
+    of("pause_ms", "ms", "estimate"),
+    of("bursts", "bursts", "estimate"),
+    of("burst_us", "us", "estimate: 5 to 50 ms"),
+    of("helper_us", "us", "estimate"),
+    of("frames", "frames", "estimate: a third of a second"),
+    of("script_us", "us", "estimate"),
+    of("render_us", "us", "estimate: 1 to 4 ms"),
+    of("gpu_us", "us", "estimate"),
+    of("compose_us", "us", "estimate: about 1 ms"),
+    of("background_pairs", "pairs", "estimate"),
+    of("background_period_us", "us", "estimate"),
+    of("background_requests", "requests", "estimate"),
+    of("background_work_us", "us", "estimate"),
+    of("interrupts_per_s", "1/s", "estimate"),
+    of("housekeeping_ms", "ms", "estimate"),
+];
+
+/// Jankbench's options.
+pub const JANKBENCH: &[Parameter] = &[
+    of("seconds", "s", "a choice"),
+    of("frames", "frames", "estimate: 2 s"),
+    of("pause_ms", "ms", "estimate"),
+    of("app_us", "us", "estimate"),
+    of("render_us", "us", "estimate: 1 to 4 ms"),
+    of("gpu_us", "us", "estimate"),
+    of("compose_us", "us", "estimate: about 1 ms"),
+    of("background_pairs", "pairs", "estimate"),
+    of("background_period_us", "us", "estimate"),
+    of("background_requests", "requests", "estimate"),
+    of("background_work_us", "us", "estimate"),
+    of("interrupts_per_s", "1/s", "estimate"),
+    of("housekeeping_ms", "ms", "estimate"),
+];
+
+/// Speedometer's options.
+pub const SPEEDOMETER: &[Parameter] = &[
+    of("seconds", "s", "a choice"),
+    of("steps", "steps", "estimate"),
+    of("step_us", "us", "estimate"),
+    of("helper_us", "us", "estimate"),
+    of("steps_per_frame", "steps", "estimate"),
+    of("render_us", "us", "estimate: 1 to 4 ms"),
+    of("gpu_us", "us", "estimate"),
+    of("compose_us", "us", "estimate: about 1 ms"),
+    of("points_ms", "points ms", "a scale, to be calibrated"),
+    of("background_pairs", "pairs", "estimate"),
+    of("background_period_us", "us", "estimate"),
+    of("background_requests", "requests", "estimate"),
+    of("background_work_us", "us", "estimate"),
+    of("interrupts_per_s", "1/s", "estimate"),
+    of("housekeeping_ms", "ms", "estimate"),
+];
+
 /// Recorded tasks.
 pub const RECORDED: &[Parameter] =
     &[of("tasks", "tasks", "the recording"), of("interrupts", "interrupts", "the recording")];
@@ -200,6 +278,30 @@ pub const CARDS: &[Card] = &[
         follows: "SPECjbb2005",
         parameters: SPECJBB,
         defaults: defaults::<specjbb::Options>,
+    },
+    Card {
+        model: "geekbench",
+        follows: "Geekbench 5 for Android",
+        parameters: GEEKBENCH,
+        defaults: defaults::<geekbench::Options>,
+    },
+    Card {
+        model: "pcmark",
+        follows: "PCMark Work 2.0, web browsing",
+        parameters: PCMARK,
+        defaults: defaults::<pcmark::Options>,
+    },
+    Card {
+        model: "jankbench",
+        follows: "Jankbench at 60 Hz",
+        parameters: JANKBENCH,
+        defaults: defaults::<jankbench::Options>,
+    },
+    Card {
+        model: "speedometer",
+        follows: "Speedometer 2",
+        parameters: SPEEDOMETER,
+        defaults: defaults::<speedometer::Options>,
     },
     Card {
         model: "recorded",

@@ -404,7 +404,12 @@ def test_the_store_answers_sql(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_list_and_show() -> None:
-    assert [row["name"] for row in study_json("list")] == [NAME, "nohz-push"]
+    assert [row["name"] for row in study_json("list")] == [
+        "idle-governors",
+        "idle-threshold",
+        NAME,
+        "nohz-push",
+    ]
     shown = study_json("show", NAME)
     assert len(shown["published"]["figures"]) == 8
     text = study("show", NAME).stdout

@@ -265,6 +265,7 @@ class EnergyFacts(TypedDict):
     total_j: float
 
 class RunFacts(TypedDict):
+    latencies: Table
     first_tasks: int
     decisions_left_out: int
     governor: str

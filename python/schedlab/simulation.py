@@ -112,6 +112,9 @@ class Simulation:
     shallowest idle state of its CPUs, and null while one of them was busy."""
     energy: Energy
     """Energy by rail."""
+    latencies: Frame
+    """Wakeup latency, a row per task name: ``comm, wakeups, mean_us, geometric_mean_us, max_us``,
+    from ``sched_waking`` to the switch-in."""
     first_tasks: int
     """How many tasks there were from the start; the others were forked."""
     start_ns: int
@@ -317,6 +320,7 @@ def simulate(
         tasks=pl.DataFrame(tasks),
         packages=pl.DataFrame(packages),
         energy=Energy(**facts["energy"]),
+        latencies=pl.DataFrame(facts["latencies"]),
         first_tasks=facts["first_tasks"],
         start_ns=start_ns,
         decisions=None if decisions is None else pl.DataFrame(decisions),

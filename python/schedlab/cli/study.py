@@ -19,6 +19,7 @@ from schedlab.cli._output import (
     print_title,
     print_wrapped,
 )
+from schedlab.cli.study_calibrate import command as calibrate_command
 from schedlab.study import words
 from schedlab.study.table import result_dict, row_dict
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 @click.group
 def command() -> None:
     """Studies: a published comparison of kernels, simulated anew and held against its figures."""
+
+
+command.add_command(calibrate_command)
 
 
 @command.command("list")
@@ -308,11 +312,17 @@ def _claims(metric: Any) -> str:
     claims = [f"{kernel}: exactly {value:g}" for kernel, value in metric.exactly.items()]
     if metric.within_pct is not None:
         claims.append(f"within {metric.within_pct:g} % of the published mean")
+    if metric.within_points is not None:
+        claims.append(f"within {metric.within_points:g} {metric.unit} of the published mean")
+    if metric.order:
+        claims.append("kernels in the published order")
     if metric.change == "equal":
         claims.append(f"change within {metric.margin_pct:g} %")
     elif metric.change == "near":
         what = "the published one" if metric.near_pct is None else f"{metric.near_pct:+g} %"
         claims.append(f"change within {metric.margin_pct:g} points of {what}")
+    elif metric.change == "direction":
+        claims.append("change in the published direction")
     elif metric.change == "fitted":
         claims.append("none: fitted to the published change")
     elif metric.change is not None:

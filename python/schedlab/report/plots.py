@@ -25,27 +25,34 @@ COLOURS = 6
 
 
 def values(result: StudyResult, plot: Plot) -> list[dict[str, Any]]:
-    """Give a plot's points: ``x``, ``kernel`` and ``y``, the mean over iterations.
+    """Give a plot's points: ``x``, ``line`` and ``y``, the mean over iterations.
 
     Raises :class:`schedlab.StudyError` for a figure that a workload does not have.
     """
+    places = [
+        (point.x, line, point.workload or line, point.kernel or line)
+        for line in _lines(result, plot)
+        for point in plot.points
+    ]
+    found: dict[tuple[str, str], list[float]] = {}
+    for figure in result.figures:
+        if figure.figure == plot.figure:
+            place = found.setdefault((figure.workload, figure.kernel), [])
+            place += [] if figure.value is None else [figure.value]
     points = []
-    for point in plot.points:
-        found = [
-            figure
-            for figure in result.figures
-            if figure.workload == point.workload and figure.figure == plot.figure
-        ]
-        if not found:
+    for x, line, workload, kernel in places:
+        if (workload, kernel) not in found:
             raise StudyError(
-                f"{result.study.name}: plot {plot.title!r}: workload {point.workload} has no "
+                f"{result.study.name}: plot {plot.title!r}: workload {workload} has no "
                 f"figure {plot.figure!r}"
             )
-        for kernel in result.study.kernels:
-            own = [f.value for f in found if f.kernel == kernel.name and f.value is not None]
-            if own:
-                points.append({"x": point.x, "kernel": kernel.name, "y": fmean(own)})
+        if own := found[workload, kernel]:
+            points.append({"x": x, "line": line, "y": fmean(own)})
     return points
+
+
+def _lines(result: StudyResult, plot: Plot) -> list[str]:
+    return list(plot.lines) or [kernel.name for kernel in result.study.kernels]
 
 
 def drawing(result: StudyResult, plot: Plot) -> Markup:
@@ -55,7 +62,7 @@ def drawing(result: StudyResult, plot: Plot) -> Markup:
     if plot.logarithmic:
         # A logarithm knows no zero.
         points = [point for point in points if point["x"] > 0 and point["y"] > 0]
-    kernels = [kernel.name for kernel in result.study.kernels]
+    lines = _lines(result, plot)
     x = alt.X(
         "x:Q",
         title=plot.x_title,
@@ -66,10 +73,11 @@ def drawing(result: StudyResult, plot: Plot) -> Markup:
         x=x,
         y=alt.Y("y:Q", title=plot.y_title, scale=alt.Scale(type=kind, zero=not plot.logarithmic)),
         color=alt.Color(
-            "kernel:N",
+            "line:N",
+            title="workload" if plot.lines else "kernel",
             scale=alt.Scale(
-                domain=kernels,
-                range=[f"var(--series-{index % COLOURS})" for index in range(len(kernels))],
+                domain=lines,
+                range=[f"var(--series-{index % COLOURS})" for index in range(len(lines))],
             ),
         ),
     )

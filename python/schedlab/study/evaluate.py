@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def evaluate(study: Study, figures: Sequence[Figure], *, small: bool = False) ->
     for number, metric in enumerate(study.metrics):
         for machine in study.machines_of(study.case(metric.workload)):
             rows += _levels(study, metric, machine, values, small=small)
+            if metric.order:
+                rows += _order(study, metric, machine, values)
             if metric.change is not None:
                 rows += [
                     _change(
@@ -130,6 +133,9 @@ def _levels(
         elif metric.within_pct is not None and mean is not None:
             rule, tolerance = "within %", metric.within_pct
             ok = abs(fmean(found) - mean) <= metric.within_pct / 100 * abs(mean)
+        elif metric.within_points is not None and mean is not None:
+            rule, tolerance = "within points", metric.within_points
+            ok = abs(fmean(found) - mean) <= metric.within_points
         rows.append(
             Row(
                 machine=machine,
@@ -154,6 +160,42 @@ def _levels(
     return rows
 
 
+def _order(study: Study, metric: Metric, machine: str, values: Values) -> list[Row]:
+    """Hold each two kernels that are neighbours in the published order against each other."""
+    published = {
+        kernel.name: fmean(found)
+        for kernel in study.kernels
+        if (found := _published(study, metric, kernel.name))
+    }
+    ranked = sorted(published, key=lambda name: -published[name])
+    rows = []
+    for more, less in pairwise(ranked):
+        means = [fmean(_measured(study, metric, machine, name, values)) for name in (more, less)]
+        difference = means[0] - means[1]
+        rows.append(
+            Row(
+                machine=machine,
+                workload=metric.workload,
+                metric=f"{metric.name}, difference",
+                kernel=f"{more} > {less}",
+                unit=metric.unit,
+                simulated=difference,
+                interval=None,
+                spread_pct=None,
+                published=published[more] - published[less],
+                published_spread_pct=None,
+                expected=None,
+                rule="order",
+                tolerance=None,
+                p=None,
+                p_corrected=None,
+                verdict=None,
+                ok=difference > 0,
+            )
+        )
+    return rows
+
+
 def _change(
     study: Study, metric: Metric, machine: str, kernel: str, compared: stats.Comparison
 ) -> Row:
@@ -163,7 +205,10 @@ def _change(
     tolerance, ok = None, None
     if claimed and metric.change != "fitted":
         expected = _expected_change(study, metric, published)
-        tolerance, ok = _holds(study, metric, compared, expected)
+        if metric.change == "direction":
+            ok = None if published is None else compared.change_pct * published > 0
+        else:
+            tolerance, ok = _holds(study, metric, compared, expected)
     return Row(
         machine=machine,
         workload=metric.workload,

@@ -17,6 +17,10 @@
 - ``power``: of the whole machine on average, mW; ``power NAME``: of each rail that it names
 - ``frequency changes``: of all domains
 - ``busiest softirq``: time in softirqs of the CPU that spends most there, percent
+- ``idle too deep KIND``, ``idle too shallow KIND``: the same of one kind of core, percent of its
+  sleeps; ``deepest state KIND``: time of those cores in their deepest idle state, percent of their
+  idle time
+- ``wakeup latency COMM``: geometric mean over the wake-ups of all tasks of a name, us
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+
+from schedlab.machine import Machine
 
 if TYPE_CHECKING:
     from schedlab.simulation import Simulation
@@ -70,6 +76,11 @@ def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
         {"figure": f"power {name}", "unit": "mW", "value": power_mw}
         for name, power_mw in done.rails.select("rail", "power_mw").iter_rows()
     ]
+    figures += [
+        {"figure": f"wakeup latency {row['comm']}", "unit": "us", "value": row["geometric_mean_us"]}
+        for row in done.latencies.iter_rows(named=True)
+    ]
+    figures += _by_kind(done, Machine.parse(run.machine_toml, run.machine))
     schema = {"figure": pl.String, "unit": pl.String, "value": pl.Float64}
     return pl.DataFrame(figures, schema=schema).select(
         pl.lit(key).alias("key"),
@@ -87,6 +98,27 @@ def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
         "unit",
         "value",
     )
+
+
+def _by_kind(done: Simulation, machine: Machine) -> list[dict[str, object]]:
+    """Compute what idle states did on each kind of core; nothing where all are of one kind."""
+    kinds = machine.cpus.select(pl.col("cpu").cast(pl.UInt32), "cpu_type")
+    if kinds["cpu_type"].n_unique() < 2:  # noqa: PLR2004 - one kind is the whole machine
+        return []
+    deepest = pl.col("state") == pl.col("state").max().over("cpu")
+    states = done.idle_states.join(kinds, on="cpu", maintain_order="left")
+    of_kind = states.group_by("cpu_type", maintain_order=True).agg(
+        (100 * pl.col("above").sum() / pl.col("usage").sum()).alias("idle too deep"),
+        (100 * pl.col("below").sum() / pl.col("usage").sum()).alias("idle too shallow"),
+        (100 * pl.col("time_ns").filter(deepest).sum() / pl.col("time_ns").sum()).alias(
+            "deepest state"
+        ),
+    )
+    return [
+        {"figure": f"{name} {row['cpu_type']}", "unit": "%", "value": row[name]}
+        for row in of_kind.iter_rows(named=True)
+        for name in ("idle too deep", "idle too shallow", "deepest state")
+    ]
 
 
 def every_run(done: Simulation) -> dict[str, float | None]:

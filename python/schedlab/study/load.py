@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from schedlab.simulation import WorkloadText, near, workload_names
 from schedlab.study.model import (
+    Calibration,
     Case,
     Control,
+    FreeParameter,
     KernelChoice,
     Metric,
     Parameter,
@@ -20,6 +22,7 @@ from schedlab.study.model import (
     Published,
     Scenario,
     Study,
+    Target,
 )
 from schedlab.study.reading import Reader, StudyError
 
@@ -43,7 +46,7 @@ def names() -> list[str]:
     """List the built-in studies.
 
     >>> names()
-    ['idlest-group-util', 'nohz-push']
+    ['idle-governors', 'idle-threshold', 'idlest-group-util', 'nohz-push']
     """
     return sorted(
         Path(entry.name).stem for entry in _folder().iterdir() if entry.name.endswith(".toml")
@@ -96,12 +99,16 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
         treatments=[_kernel(table) for table in top.tables("treatment")],
         cases=[_case(table, folder) for table in top.tables("workload")],
         metrics=[_metric(table) for table in top.tables("metric")],
-        parameters=[_parameter(table) for table in top.tables("parameter")],
+        parameters=[
+            *_borrowed(top.optional("parameters_from", str, ""), top),
+            *(_parameter(table) for table in top.tables("parameter")),
+        ],
         controls=[_control(table) for table in top.tables("control")],
         scenarios=[_scenario(table) for table in top.tables("explain")],
         plots=[_plot(table) for table in top.tables("plot")],
         notes=top.texts("notes", []),
         published=_published(top, folder),
+        calibration=_calibration(top.table("calibration")),
     )
     top.finish()
     _check(study, top)
@@ -185,8 +192,9 @@ def _metric(table: Reader) -> Metric:
     figure = table.required("figure", str)
     exactly = table.optional("exactly", dict, {})
     change = table.one_of(
-        "change", ("equal", "not significant", "better", "near", "fitted", ""), ""
+        "change", ("equal", "not significant", "better", "near", "direction", "fitted", ""), ""
     )
+    within_points = table.optional("within_points", float, math.nan)
     within_pct = table.optional("within_pct", float, math.nan)
     near_pct = table.optional("near_pct", float, math.nan)
     metric = Metric(
@@ -197,6 +205,8 @@ def _metric(table: Reader) -> Metric:
         better=cast("Any", table.one_of("better", ("higher", "lower"))),
         published=table.optional("published", str, "") or None,
         within_pct=None if math.isnan(within_pct) else within_pct,
+        within_points=None if math.isnan(within_points) else within_points,
+        order=table.optional("order", bool, default=False),
         exactly=exactly,
         exactly_by=table.optional("exactly_by", float, 0.0),
         change=cast("Any", change or None),
@@ -207,7 +217,8 @@ def _metric(table: Reader) -> Metric:
         margin_pct=table.optional("margin_pct", float, 1.0),
     )
     table.finish()
-    if min(metric.margin_pct, metric.within_pct or 0, metric.exactly_by) < 0:
+    tolerances = (metric.within_pct or 0, metric.within_points or 0, metric.exactly_by)
+    if min(metric.margin_pct, *tolerances) < 0:
         raise table.error("a tolerance must not be negative")
     if metric.near_pct is not None and metric.change != "near":
         raise table.error('near_pct is for change = "near"; write that, too', "near_pct")
@@ -226,6 +237,19 @@ def _parameter(table: Reader) -> Parameter:
     )
     table.finish()
     return parameter
+
+
+def _borrowed(name: str, top: Reader) -> Sequence[Parameter]:
+    """Take the parameters of another built-in study, for the workloads that are its, too."""
+    if not name:
+        return []
+    _known(name, names(), "parameters_from", top)
+    own = {str(each.values.get("name")) for each in top.tables("workload")}
+    return [
+        parameter
+        for parameter in load(name).parameters
+        if not parameter.target.startswith("workload.") or parameter.target.split(".")[1] in own
+    ]
 
 
 def _control(table: Reader) -> Control:
@@ -259,17 +283,68 @@ def _plot(table: Reader) -> Plot:
         x_title=table.required("x", str),
         logarithmic=table.optional("logarithmic", bool, default=False),
         points=[_point(point) for point in table.tables("points")],
+        lines=table.texts("lines", []),
     )
     table.finish()
     if not plot.points:
         raise table.error("points is missing; add workloads, each with its x")
+    if any((point.kernel is None) == bool(plot.lines) for point in plot.points):
+        raise table.error("points are workloads; or they are kernels, and lines names workloads")
     return plot
 
 
 def _point(table: Reader) -> Point:
-    point = Point(table.required("workload", str), table.required("x", float))
+    point = Point(
+        workload=table.optional("workload", str, "") or None,
+        kernel=table.optional("kernel", str, "") or None,
+        x=table.required("x", float),
+    )
     table.finish()
+    if (point.workload is None) == (point.kernel is None):
+        raise table.error("a point is a workload or a kernel; name one of them")
     return point
+
+
+def _calibration(table: Reader) -> Calibration | None:
+    if not table.values:
+        return None
+    found = Calibration(
+        iterations=_count(table, "iterations", 2),
+        kernels=[_kernel(kernel) for kernel in table.tables("kernel")],
+        parameters=[_free(parameter) for parameter in table.tables("free")],
+        targets=[_target(target) for target in table.tables("target")],
+    )
+    table.finish()
+    return found
+
+
+def _free(table: Reader) -> FreeParameter:
+    free = FreeParameter(
+        target=table.required("target", str),
+        low=table.required("low", float),
+        high=table.required("high", float),
+        whole=table.optional("whole", bool, default=True),
+    )
+    table.finish()
+    if not 0 < free.low < free.high < math.inf:
+        raise table.error(f"{free.low:g} to {free.high:g} is no range of positive numbers", "low")
+    return free
+
+
+def _target(table: Reader) -> Target:
+    target = Target(
+        workload=table.required("workload", str),
+        figure=table.required("figure", str),
+        kernel=table.required("kernel", str),
+        value=table.required("value", float),
+        unit=table.optional("unit", str, ""),
+        tolerance=table.required("tolerance", float),
+        source=table.required("source", str),
+    )
+    table.finish()
+    if not target.tolerance > 0:
+        raise table.error("tolerance must be more than 0", "tolerance")
+    return target
 
 
 def _published(top: Reader, folder: Traversable) -> Published | None:
@@ -319,6 +394,23 @@ def _check(study: Study, top: Reader) -> None:
         _check_target(parameter.target, cases, f"parameter[{index}].target", top)
     for index, control in enumerate(study.controls):
         _check_target(control.target, cases, f"control[{index}].target", top)
+    if study.calibration is not None:
+        _check_calibration(study, study.calibration, cases, top)
+
+
+def _check_calibration(
+    study: Study, calibration: Calibration, cases: list[str], top: Reader
+) -> None:
+    given = [parameter.target for parameter in study.parameters]
+    for index, free in enumerate(calibration.parameters):
+        place = f"calibration.free[{index}].target"
+        _check_target(free.target, cases, place, top)
+        _known(free.target, given, place, top)
+    # What a treatment did is what the study is to predict.
+    kernels = [study.baseline.name, *(kernel.name for kernel in calibration.kernels)]
+    for index, target in enumerate(calibration.targets):
+        _known(target.workload, cases, f"calibration.target[{index}].workload", top)
+        _known(target.kernel, kernels, f"calibration.target[{index}].kernel", top)
 
 
 def _check_metrics(study: Study, cases: list[str], top: Reader) -> None:
@@ -339,8 +431,14 @@ def _check_metrics(study: Study, cases: list[str], top: Reader) -> None:
 
 def _check_plots(study: Study, cases: list[str], top: Reader) -> None:
     for index, plot in enumerate(study.plots):
+        kernels = [kernel.name for kernel in study.kernels]
         for point in plot.points:
-            _known(point.workload, cases, f"plot[{index}].points", top)
+            if point.workload is not None:
+                _known(point.workload, cases, f"plot[{index}].points", top)
+            if point.kernel is not None:
+                _known(point.kernel, kernels, f"plot[{index}].points", top)
+        for line in plot.lines:
+            _known(line, cases, f"plot[{index}].lines", top)
 
 
 def _check_machines(study: Study, top: Reader) -> None:

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from schedlab.stats import Interval, Verdict
 
 __all__ = [
+    "Calibration",
     "Case",
     "Control",
     "Explanation",
     "Figure",
+    "FreeParameter",
     "KernelChoice",
     "Metric",
     "Parameter",
@@ -26,6 +28,7 @@ __all__ = [
     "Scenario",
     "Study",
     "StudyResult",
+    "Target",
 ]
 
 Better = Literal["higher", "lower"]
@@ -97,15 +100,20 @@ class Metric:
     """The benchmark's name in the published figures; ``None`` if it was not published."""
     within_pct: float | None
     """A kernel's mean must be that near the published mean."""
+    within_points: float | None
+    """A kernel's mean must be that near the published mean, in the figure's own unit, as shares
+    are."""
+    order: bool
+    """The kernels' means must stand in the order of the published ones."""
     exactly: Mapping[str, float]
     """What the figure must be in every iteration, by kernel."""
     exactly_by: float
     """How much it may differ from that, since the run begins and ends somewhere within a tick."""
-    change: Literal["equal", "not significant", "better", "near", "fitted"] | None
+    change: Literal["equal", "not significant", "better", "near", "direction", "fitted"] | None
     """What must hold between a treatment and the baseline: equal within the margin, no
-    significant difference, a significant improvement, or a change within the margin of
-    ``near_pct``. A parameter was ``fitted`` to this change, so that it is shown and claims
-    nothing."""
+    significant difference, a significant improvement, a change within the margin of
+    ``near_pct``, or one in the direction of the published one. A parameter was ``fitted`` to this
+    change, so that it is shown and claims nothing."""
     near_pct: float | None
     """The change that ``near`` is about; the published one by default."""
     published_change: str | None
@@ -144,15 +152,16 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a workload stands in a plot."""
+    """Where a workload, or a kernel, stands in a plot."""
 
-    workload: str
+    workload: str | None
+    kernel: str | None
     x: float
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure over workloads that differ in a number, a line per kernel."""
+    """A figure over workloads that differ in a number, a line per kernel; or the other way."""
 
     title: str
     figure: str
@@ -162,6 +171,47 @@ class Plot:
     logarithmic: bool
     """Both axes are."""
     points: Sequence[Point]
+    lines: Sequence[str]
+    """If kernels are the points: workloads, a line each."""
+
+
+@dataclass(frozen=True)
+class FreeParameter:
+    """A number that calibration chooses."""
+
+    target: str
+    """As in :class:`Parameter`."""
+    low: float
+    high: float
+    """Between these; both are more than 0, and steps are by factors."""
+    whole: bool
+    """It is a whole number."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A published figure that calibration aims at."""
+
+    workload: str
+    figure: str
+    kernel: str
+    """The baseline, or one of the calibration's own kernels."""
+    value: float
+    unit: str
+    tolerance: float
+    """What counts as a miss by one, in the figure's unit."""
+    source: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How free parameters are fitted: to the baseline and to controls, never to a treatment."""
+
+    iterations: int
+    kernels: Sequence[KernelChoice]
+    """Controls that were published besides, such as a kernel that uses one idle state alone."""
+    parameters: Sequence[FreeParameter]
+    targets: Sequence[Target]
 
 
 @dataclass(frozen=True)
@@ -199,6 +249,7 @@ class Study:
     plots: Sequence[Plot]
     notes: Sequence[str]
     published: Published | None
+    calibration: Calibration | None
 
     @property
     def kernels(self) -> list[KernelChoice]:

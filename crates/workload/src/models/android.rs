@@ -97,8 +97,11 @@ impl Background {
 /// Times of independent arrivals, ns: the same in every run, as the file of a recording would be.
 fn arrivals(per_s: u64, duration_ns: u64) -> Vec<u64> {
     let mut times = Vec::new();
+    if per_s == 0 {
+        return times;
+    }
     let (mut state, mut now_ns) = (0x853C_49E6_748F_EA9B_u64, 0.0);
-    while per_s > 0 {
+    loop {
         // Steele and others' SplitMix64.
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut x = state;
@@ -107,11 +110,10 @@ fn arrivals(per_s: u64, duration_ns: u64) -> Vec<u64> {
         let unit = (((x ^ (x >> 31)) >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
         now_ns += -unit.ln() * 1e9 / per_s as f64;
         if now_ns >= duration_ns as f64 {
-            break;
+            return times;
         }
         times.push(now_ns as u64);
     }
-    times
 }
 
 /// The threads that draw frames, and how they are asked to.

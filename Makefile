@@ -37,13 +37,15 @@ lint: build
 # Against the real kernel's code: whole recordings of its decisions, SCHEDLAB_VECTORS=DIR make parity,
 # and its idle governors.
 parity: governor-parity
-	cargo run --quiet --release --locked -p schedlab-kernel --example parity
+	target/release/examples/parity
 
 # The kernel's own idle governors, compiled from Debian's source packages (installed where they are
 # missing), decision by decision, in simulated runs and on traces, those of SCHEDLAB_TRACES among them.
+# The examples are built as the tests build them, so that nothing is compiled twice.
 governor-parity:
 	crates/govsource/kernel-sources.sh target/kernel-sources
-	cargo run --quiet --release --locked -p schedlab-govsource --example governor_parity -- \
+	cargo build --quiet --release --locked --workspace --examples
+	target/release/examples/governor_parity \
 		target/kernel-sources tests/data/traces $(SCHEDLAB_TRACES)
 
 # Random machines, kernels and workloads, each drawn from a seed, with every checker on.

@@ -26,6 +26,8 @@ const UNITY: u32 = (RESOLUTION * DECAY) as u32;
 /// Sleeps beyond this count as perfectly predicted (`MAX_INTERESTING`), ns.
 const MAX_INTERESTING_NS: u64 = 50_000_000;
 const NSEC_PER_USEC: u64 = 1_000;
+/// Sleeps beyond this are never counted as typical (`INT_MAX`), us.
+const LONGEST_COUNTED_US: u32 = i32::MAX as u32;
 
 /// The kernel release whose `menu` it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,44 +160,86 @@ impl Menu {
 
     /// The length that the last sleeps had in common, us, or `u32::MAX`
     /// (`get_typical_interval()`). 6.1 gives up early when it cannot beat `limit_us`.
+    ///
+    /// One pass finds all that the kernel's passes compute anew, since each of them leaves out
+    /// the longest sleep. Endless sleeps and equal longest ones go the kernel's way.
     pub(super) fn typical_interval_us(&self, limit_us: u32) -> u32 {
-        let mut threshold = i32::MAX as u32;
+        let (mut sum, mut squares, mut min) = (0_u64, 0_u64, u32::MAX);
+        let (mut first, mut second, mut third) = (0, 0, 0);
+        for value in self.intervals_us {
+            sum += u64::from(value);
+            squares = squares.wrapping_add(u64::from(value) * u64::from(value));
+            min = min.min(value);
+            third = third.max(second.min(value));
+            second = second.max(first.min(value));
+            first = first.max(value);
+        }
+        let hopeless = |max: u32| match self.release {
+            MenuRelease::V6_1 => min >= limit_us,
+            MenuRelease::V6_12 => max == 0,
+        };
+        if hopeless(first) {
+            return u32::MAX;
+        }
+        if first > LONGEST_COUNTED_US {
+            return self.typical_interval_within(LONGEST_COUNTED_US, limit_us);
+        }
+        if let Some(average_us) = alike::<8>(sum, squares) {
+            return average_us;
+        }
+        if first == second || second == third {
+            return self.typical_interval_within(first - 1, limit_us);
+        }
+        if hopeless(second) {
+            return u32::MAX;
+        }
+        let without = |sum: &mut u64, squares: &mut u64, longest: u32| {
+            *sum -= u64::from(longest);
+            *squares = squares.wrapping_sub(u64::from(longest) * u64::from(longest));
+        };
+        without(&mut sum, &mut squares, first);
+        if let Some(average_us) = alike::<7>(sum, squares) {
+            return average_us;
+        }
+        if hopeless(third) {
+            return u32::MAX;
+        }
+        without(&mut sum, &mut squares, second);
+        // No more than a quarter of them is left out.
+        alike::<6>(sum, squares).unwrap_or(u32::MAX)
+    }
+
+    /// As [`Menu::typical_interval_us`], of the sleeps up to `threshold` us, pass by pass.
+    #[cold]
+    fn typical_interval_within(&self, mut threshold: u32, limit_us: u32) -> u32 {
         loop {
-            // One pass without a branch; what is left out counts as 0, which adds nothing.
-            let (mut count, mut sum, mut squares, mut min, mut max) = (0, 0, 0_u64, u32::MAX, 0);
-            for value in self.intervals_us {
-                let kept = value <= threshold;
-                let counted = if kept { value } else { 0 };
-                count += u64::from(kept);
-                sum += u64::from(counted);
-                squares = squares.wrapping_add(u64::from(counted) * u64::from(counted));
-                min = min.min(if kept { value } else { u32::MAX });
-                max = max.max(counted);
-            }
+            let kept = || self.intervals_us.into_iter().filter(|value| *value <= threshold);
+            let (sum, squares) = kept().map(u64::from).fold((0, 0_u64), |(sum, squares), value| {
+                (sum + value, squares.wrapping_add(value * value))
+            });
+            let (Some(min), Some(max)) = (kept().min(), kept().max()) else { return u32::MAX };
             let hopeless = match self.release {
                 MenuRelease::V6_1 => min >= limit_us,
                 MenuRelease::V6_12 => max == 0,
             };
-            if hopeless || count == 0 {
+            if hopeless {
                 return u32::MAX;
             }
-            let average = sum / count;
-            // The sum of the squared distances, multiplied out. The kernel's sum wraps, and so does
-            // this one, to the same.
-            let distances = squares
-                .wrapping_sub(average.wrapping_mul(2 * sum))
-                .wrapping_add(count.wrapping_mul(average.wrapping_mul(average)));
-            let variance = distances / count;
-            // Alike: a deviation within 20 us, or within a sixth of the average of 6 or more.
-            let enough = count * 4 >= INTERVALS as u64 * 3;
-            let relative = enough
-                && variance <= u64::MAX / 36
-                && average.wrapping_mul(average) > variance * 36;
-            if relative || variance <= 400 {
-                return average as u32;
+            let count = kept().count();
+            let average_us = match count {
+                8 => alike::<8>(sum, squares),
+                7 => alike::<7>(sum, squares),
+                6 => alike::<6>(sum, squares),
+                5 => alike::<5>(sum, squares),
+                4 => alike::<4>(sum, squares),
+                3 => alike::<3>(sum, squares),
+                2 => alike::<2>(sum, squares),
+                _ => alike::<1>(sum, squares),
+            };
+            if let Some(average_us) = average_us {
+                return average_us;
             }
-            // Leave out the longest, but never more than a quarter of them.
-            if count * 4 <= INTERVALS as u64 * 3 {
+            if count * 4 <= INTERVALS * 3 {
                 return u32::MAX;
             }
             threshold = max.wrapping_sub(1);
@@ -300,12 +344,31 @@ struct Prediction {
     tick_stopped: bool,
 }
 
-/// The order of magnitude of a time to the next timer (`which_bucket()`).
+/// The order of magnitude of a time to the next timer (`which_bucket()`), counted without a branch,
+/// since it is hard to foresee.
 fn bucket(duration_ns: u64) -> usize {
     [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
         .iter()
-        .take_while(|limit| duration_ns >= **limit)
-        .count()
+        .map(|limit| usize::from(duration_ns >= *limit))
+        .sum()
+}
+
+/// The average of `COUNT` sleeps of that sum and sum of squares, if they were alike: within a
+/// deviation of 20 us, or of a sixth of the average for at least three quarters of the sleeps.
+/// The count is a constant, so that nothing is divided by a variable.
+#[inline]
+fn alike<const COUNT: u64>(sum: u64, squares: u64) -> Option<u32> {
+    let average = sum / COUNT;
+    // The sum of the squared distances, multiplied out. The kernel's sum wraps, and so does this
+    // one, to the same.
+    let distances = squares
+        .wrapping_sub(average.wrapping_mul(2 * sum))
+        .wrapping_add(COUNT.wrapping_mul(average.wrapping_mul(average)));
+    let variance = distances / COUNT;
+    let relative = COUNT * 4 >= INTERVALS as u64 * 3
+        && variance <= u64::MAX / 36
+        && average.wrapping_mul(average) > variance * 36;
+    (relative || variance <= 400).then_some(average as u32)
 }
 
 impl Governor for Menu {
@@ -407,6 +470,58 @@ mod tests {
         // A refused entry counts as endless.
         assert_eq!(typical([100, 100, 100, 100, 100, 100, 100, u32::MAX]), 100);
         assert_eq!(typical([0; 8]), u32::MAX);
+    }
+
+    /// The kernel's passes as its code has them, distance by distance.
+    fn typical_by_passes(release: MenuRelease, intervals_us: [u32; 8], limit_us: u32) -> u32 {
+        let mut threshold = LONGEST_COUNTED_US;
+        loop {
+            let kept: Vec<u64> =
+                intervals_us.iter().filter(|us| **us <= threshold).map(|us| (*us).into()).collect();
+            let (count, max) = (kept.len() as u64, kept.iter().max().copied().unwrap_or(0));
+            let min = kept.iter().min().copied().unwrap_or(u32::MAX.into());
+            let hopeless = match release {
+                MenuRelease::V6_1 => min >= u64::from(limit_us),
+                MenuRelease::V6_12 => max == 0,
+            };
+            if hopeless {
+                return u32::MAX;
+            }
+            let average = kept.iter().sum::<u64>() / count;
+            let square = |us: &u64| us.abs_diff(average).wrapping_mul(us.abs_diff(average));
+            let variance =
+                kept.iter().map(square).fold(0, u64::wrapping_add).checked_div(count).unwrap();
+            let close = variance <= u64::MAX / 36 && average * average > variance * 36;
+            if close && count * 4 >= 24 || variance <= 400 {
+                return average as u32;
+            }
+            if count * 4 <= 24 {
+                return u32::MAX;
+            }
+            threshold = max as u32 - 1;
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn one_pass_says_what_the_passes_of_the_kernel_say(
+            base in 0..2_000_u32,
+            spread in proptest::array::uniform8(0..60_u32),
+            outliers in proptest::collection::vec((0..8_usize, proptest::num::u32::ANY), 0..5),
+            same in proptest::bool::ANY,
+            limit_us in proptest::prop_oneof![0..3_000_u32, proptest::num::u32::ANY],
+        ) {
+            let mut intervals_us = spread.map(|spread| base + spread);
+            for (index, value) in &outliers {
+                intervals_us[*index] = if same { outliers[0].1 } else { *value };
+            }
+            for release in [MenuRelease::V6_1, MenuRelease::V6_12] {
+                proptest::prop_assert_eq!(
+                    after(release, intervals_us).typical_interval_us(limit_us),
+                    typical_by_passes(release, intervals_us, limit_us)
+                );
+            }
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use schedlab_kernel::preset::Kernel;
 use schedlab_machine::Machine;
 use schedlab_sim::{Nothing, Observer, Outcome, Settings, simulate};
 use schedlab_trace::Event;
-use schedlab_workload::models::periodic;
+use schedlab_workload::models::{ffmpeg, periodic};
 use schedlab_workload::program::Workload;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,7 +100,8 @@ fn periodic(machine: &Machine, tasks: u32) -> Workload {
 }
 
 /// The two scenarios by which scheduler simulators are compared, once more with every event kept;
-/// message passing on a large machine that is two thirds full; and wakeup-heavy and compute-heavy
+/// message passing on a large machine that is two thirds full; 60 ffmpeg processes whose real-time
+/// threads fill it; and wakeup-heavy and compute-heavy
 /// load on machines of three sizes.
 fn rows() -> Vec<Row> {
     let large = || machine("gnr-2s-snc3", &[]);
@@ -141,6 +142,15 @@ fn rows() -> Vec<Row> {
             runs: 3,
             recorded: false,
             budget: Budget::MillionEvents(3.0),
+        },
+        Row {
+            name: "ffmpeg FIFO 99",
+            load: load(&ffmpeg::Options::default(), "ffmpeg", &large()),
+            machine: large(),
+            ms: 1_000,
+            runs: 3,
+            recorded: false,
+            budget: Budget::Seconds(5.0),
         },
     ];
     for (machine, least) in [

@@ -3,8 +3,8 @@
 use crate::error::WorkloadError;
 use crate::models::parameters::CARDS;
 use crate::models::{
-    Model, bzip2, ebizzy, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic, schbench,
-    specjbb, speedometer, sysbench,
+    Model, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic,
+    schbench, specjbb, speedometer, sysbench,
 };
 use crate::program::Workload;
 use crate::recorded;
@@ -29,6 +29,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("schbench-old", include_str!("../../../workloads/schbench-old.toml")),
     ("schbench-2eef447", include_str!("../../../workloads/schbench-2eef447.toml")),
     ("ebizzy", include_str!("../../../workloads/ebizzy.toml")),
+    ("ffmpeg", include_str!("../../../workloads/ffmpeg.toml")),
     ("perf-futex-wake", include_str!("../../../workloads/perf-futex-wake.toml")),
     ("perf-sched-pipe", include_str!("../../../workloads/perf-sched-pipe.toml")),
     ("perf-sched-messaging", include_str!("../../../workloads/perf-sched-messaging.toml")),
@@ -182,6 +183,7 @@ impl Workload {
             "hackbench" => file.model::<hackbench::Options>(),
             "schbench" => file.model::<schbench::Options>(),
             "ebizzy" => file.model::<ebizzy::Options>(),
+            "ffmpeg" => file.model::<ffmpeg::Options>(),
             "perf-futex-wake" => file.model::<perf_bench::FutexWake>(),
             "perf-sched-pipe" => file.model::<perf_bench::SchedPipe>(),
             "perf-sched-messaging" => file.model::<perf_bench::SchedMessaging>(),

@@ -7,6 +7,7 @@
 pub mod android;
 pub mod bzip2;
 pub mod ebizzy;
+pub mod ffmpeg;
 pub mod geekbench;
 pub mod hackbench;
 pub mod jankbench;

@@ -1,8 +1,8 @@
 //! What people are told of each model: what it follows, and where each option's default is from.
 
 use super::{
-    Model, bzip2, ebizzy, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic, schbench,
-    specjbb, speedometer, sysbench,
+    Model, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic,
+    schbench, specjbb, speedometer, sysbench,
 };
 use crate::recorded;
 use serde::Serialize;
@@ -76,6 +76,20 @@ pub const EBIZZY: &[Parameter] = &[
     of("threads", "threads", "-t; none: 2 per CPU"),
     of("seconds", "s", "-S"),
     of("record_ns", "ns", "estimate: middle of 25 to 50 us"),
+];
+
+/// ffmpeg's options.
+pub const FFMPEG: &[Parameter] = &[
+    of("instances", "processes", "none: as many as there is room for"),
+    of("cores", "cores", "published: 4 to a process"),
+    of("threads_per_core", "CPUs", "the machine"),
+    of("workers", "threads", "x264: 1.5 per CPU"),
+    of("rows", "rows", "1080 lines of 64 pixels"),
+    of("row_us", "us", "estimate: 100 us to 5 ms"),
+    of("row_deviation_us", "us", "estimate: a third"),
+    of("main_us", "us", "estimate"),
+    of("priority", "", "chrt -f; published: 99"),
+    of("stagger_us", "us", "a choice: no two start at once"),
 ];
 
 /// Options of `perf bench futex wake`.
@@ -242,6 +256,12 @@ pub const CARDS: &[Card] = &[
         follows: "ebizzy 0.3",
         parameters: EBIZZY,
         defaults: defaults::<ebizzy::Options>,
+    },
+    Card {
+        model: "ffmpeg",
+        follows: "ffmpeg with frame threads",
+        parameters: FFMPEG,
+        defaults: defaults::<ffmpeg::Options>,
     },
     Card {
         model: "perf-futex-wake",

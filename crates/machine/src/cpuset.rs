@@ -247,8 +247,18 @@ impl CpuSet {
         bits(self.used)
     }
 
+    /// The CPUs 64 x `index` and up as bits; none beyond [`CPUS_MAX`].
     #[inline]
-    fn set_word(&mut self, index: usize, word: u64) {
+    pub fn word(&self, index: usize) -> u64 {
+        self.words.get(index).copied().unwrap_or(0)
+    }
+
+    /// Makes these bits the CPUs 64 x `index` and up of the set.
+    ///
+    /// # Panics
+    /// When they are beyond [`CPUS_MAX`].
+    #[inline]
+    pub fn set_word(&mut self, index: usize, word: u64) {
         self.words[index] = word;
         self.used = (self.used & !(1 << index)) | (u32::from(word != 0) << index);
     }

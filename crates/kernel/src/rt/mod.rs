@@ -6,6 +6,7 @@
 pub mod cpupri;
 pub mod queue;
 
+use cpupri::Layout;
 use serde::Deserialize;
 
 /// The kernel's priority of anything that is not real-time (`MAX_RT_PRIO - 1` in `cpupri` and in
@@ -73,6 +74,9 @@ pub struct RtRules {
     pub choice: Choice,
     /// What is left for fair tasks.
     pub limit: Limit,
+    /// How what each CPU runs is kept.
+    #[serde(default)]
+    pub priority_map: Layout,
 }
 
 /// What is left for fair tasks while real-time ones would take everything.

@@ -98,6 +98,8 @@ pub const SETS: &[Set] = &[
     set("wake.out", "wake.in", placement!(GroupUtil, ImbNumaNr)),
     set("energy-6.1.out", "energy.in", driver!(energy::Driver::new(EnergyRelease::V6_1))),
     set("energy-6.12.out", "energy.in", driver!(energy::Driver::new(EnergyRelease::V6_12))),
-    set("cpupri.out", "cpupri.in", driver!(cpupri::Driver::new())),
+    set("cpupri.out", "cpupri.in", driver!(cpupri::plain())),
+    set("cpupri.out", "cpupri.in", driver!(cpupri::global())),
+    set("cpupri.out", "cpupri.in", driver!(cpupri::per_node())),
     set("cpudl.out", "cpudl.in", driver!(cpudl::Driver::new())),
 ];

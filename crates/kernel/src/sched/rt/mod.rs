@@ -12,7 +12,7 @@ use crate::deadline::fair_server::FairServer;
 use crate::fair::TaskId;
 use crate::hardware::Hardware;
 use crate::pelt::Avg;
-use crate::rt::cpupri::{GlobalMap, Level, PriorityMap};
+use crate::rt::cpupri::{Level, PlainMap, PriorityMap};
 use crate::rt::queue::{RtEntity, RtQueue};
 use crate::rt::{NOT_RT, RR_TIMESLICE_MS, RT_RUNTIME_NS, RealTime, RtPolicy};
 use schedlab_machine::{CpuId, CpuSet};
@@ -34,7 +34,7 @@ pub(super) struct RtClass {
     /// By task number; of fair tasks they say nothing.
     pub entities: Vec<RtEntity>,
     /// What every CPU runs.
-    pub map: GlobalMap,
+    pub map: PlainMap,
     /// CPUs that hold tasks for others (`rd->rto_mask`, `rto_count`).
     pub overloaded: CpuSet,
     pub overload_count: u32,
@@ -93,7 +93,7 @@ impl RtClass {
             active: false,
             queues: Vec::new(),
             entities: Vec::new(),
-            map: GlobalMap::new(0),
+            map: PlainMap::new(0),
             overloaded: CpuSet::EMPTY,
             overload_count: 0,
             visited: None,
@@ -142,7 +142,7 @@ impl Scheduler {
         };
         self.rt.queues = self.rqs.iter().map(part).collect();
         self.rt.entities = vec![fair; self.tasks.len() - 1];
-        self.rt.map = GlobalMap::new(cpus);
+        self.rt.map = PlainMap::new(cpus);
         for index in 0..cpus {
             self.rt.map.set(CpuId(index as u32), Some(Level::NORMAL));
         }
@@ -323,7 +323,7 @@ impl Scheduler {
             return;
         }
         let Some(level) = Level::of_prio(new.prio) else { return };
-        let goes = |id: TaskId| self.rt.map.any_lower(level, self.allowed(id));
+        let goes = |id: TaskId| self.rt.map.any_lower(cpu, level, self.allowed(id));
         if !old.is_migratable() || !goes(curr) || (new.is_migratable() && goes(id)) {
             return;
         }

@@ -55,7 +55,7 @@ impl Scheduler {
         }
         let level = Level::of_prio(entity.prio)?;
         let active = CpuSet::first_n(self.cpus.len());
-        let lowest = self.rt.map.find(level, self.allowed(id), &active);
+        let lowest = self.rt.map.find(this_cpu, level, self.allowed(id), &active);
         if lowest.is_empty() {
             return None;
         }

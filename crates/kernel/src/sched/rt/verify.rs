@@ -3,7 +3,7 @@
 use super::super::Scheduler;
 use crate::fair::TaskId;
 use crate::rt::NOT_RT;
-use crate::rt::cpupri::Level;
+use crate::rt::cpupri::{Level, PriorityMap};
 use schedlab_machine::CpuId;
 
 impl Scheduler {

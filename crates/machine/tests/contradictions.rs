@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use schedlab_machine::{CpuId, Machine};
+use schedlab_machine::{CpuId, IdleState, Machine};
 
 const PLAIN: &str = r#"name = "plain"
 hz = 250
@@ -94,6 +94,55 @@ fn the_plain_machine_is_accepted() {
     assert_eq!(machine.busy_power_uw(CpuId(0), 1_500_000), 200_000);
     assert_eq!(machine.package_idle_power_uw(CpuId(0), 0), 10_000);
     assert_eq!(machine.package_idle_power_uw(CpuId(0), 1), 5_000);
+}
+
+const LITTLE_STATES: &str = r#"idle_states = [
+    { name = "C1", exit_latency_us = 2, target_residency_us = 2, power_mw = 5 },
+]
+"#;
+
+#[test]
+fn an_intel_idle_table_is_named_in_place_of_states() {
+    let named = "idle_table = \"skx\"\nidle_power_mw = { C1 = 3.5, C1E = 2, C6 = 0.5 }\n";
+    let text = PLAIN.replace(LITTLE_STATES, named);
+    let machine = Machine::parse(&text, Path::new("plain.toml")).unwrap();
+    let row = |state: &IdleState| {
+        (state.name.clone(), state.exit_latency_ns, state.target_residency_ns, state.power_uw)
+    };
+    let rows: Vec<_> = machine.idle_states(CpuId(2)).iter().map(row).collect();
+    // A polling core draws 60 % of a busy one's 50 mW where the file does not say.
+    let skx = [
+        ("POLL", 0, 0, 30_000),
+        ("C1", 2_000, 2_000, 3_500),
+        ("C1E", 10_000, 20_000, 2_000),
+        ("C6", 133_000, 600_000, 500),
+    ];
+    assert_eq!(
+        rows,
+        skx.map(|(name, exit, residency, power)| (name.to_owned(), exit, residency, power))
+    );
+    let written = machine.to_toml();
+    assert_eq!(Machine::parse(&written, Path::new("written.toml")).unwrap(), machine);
+    // By processor it is the same table.
+    let text = text.replace("\"skx\"", "\"SKYLAKE_X\"");
+    assert_eq!(Machine::parse(&text, Path::new("plain.toml")).unwrap(), machine);
+}
+
+#[test]
+fn an_idle_table_is_known_and_alone() {
+    let unknown = "idle_table = \"pentium\"\n";
+    check(LITTLE_STATES, unknown, "idle_table", "pentium is not in intel_idle's list; write");
+    check(LITTLE_STATES, unknown, "idle_table", "ivt, ivt_4s, ivt_8s, hsw, bdw, skl, skx, icx");
+    check(LITTLE_STATES, "", "[[cpu_type]]", "cpu_type little has no idle states; write");
+    let both = format!("idle_table = \"skx\"\n{LITTLE_STATES}");
+    check(LITTLE_STATES, &both, "idle_table", "both idle_states and an idle_table; keep one");
+    let powers = format!("idle_power_mw = {{ C1 = 1 }}\n{LITTLE_STATES}");
+    check(LITTLE_STATES, &powers, "idle_power_mw", "goes with an idle_table; write power_mw");
+    let table = |powers: &str| format!("idle_table = \"skx\"\nidle_power_mw = {powers}\n");
+    let what = "idle_table skx has no state C7; it has POLL, C1, C1E, C6";
+    check(LITTLE_STATES, &table("{ C7 = 1 }"), "idle_power_mw", what);
+    let what = "C6 draws 9 mW and C1E, which is shallower, 2.4 mW";
+    check(LITTLE_STATES, &table("{ C6 = 9 }"), "idle_table", what);
 }
 
 #[test]

@@ -437,7 +437,7 @@ fn cpu_types(raw: &[Spanned<raw::CpuType>], topology: &Topology) -> Result<Types
         if types.cpu_types.iter().any(|other: &CpuType| other.name == kind.name) {
             return fault(table, &format!("a second cpu_type {}; names are unique", kind.name));
         }
-        types.cpu_types.push(cores::cpu_type(kind)?);
+        types.cpu_types.push(cores::cpu_type(table, topology.packages().len())?);
     }
     if let Some(cpu) = types.type_of.iter().position(|of| *of == u32::MAX) {
         let what = format!("CPU {cpu} is of no type; add it to the cpus of a [[cpu_type]]");

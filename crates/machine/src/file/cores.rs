@@ -5,10 +5,13 @@ use toml::Spanned;
 use super::check::{fault, scaled};
 use super::raw;
 use crate::error::Fault;
+use crate::import::{estimate, intel_idle};
 use crate::{CpuSet, CpuType, IdleState, Opp, Topology};
 
 /// A `[[cpu_type]]` table, checked.
-pub fn cpu_type(raw: &raw::CpuType) -> Result<CpuType, Fault> {
+pub fn cpu_type(raw: &Spanned<raw::CpuType>, packages: usize) -> Result<CpuType, Fault> {
+    let place = raw;
+    let raw = raw.get_ref();
     let capacity = match &raw.capacity {
         None => 1024,
         Some(capacity) if (1..=1024).contains(capacity.get_ref()) => *capacity.get_ref(),
@@ -30,8 +33,28 @@ pub fn cpu_type(raw: &raw::CpuType) -> Result<CpuType, Fault> {
         }
         limit => limit.as_ref().map(|limit| *limit.get_ref()),
     };
-    let idle_states = idle_states(&raw.idle_states)?;
-    deeper_draws_less(raw, &opps, &idle_states)?;
+    let idle_states = match (&raw.idle_states, &raw.idle_table) {
+        (Some(rows), None) => {
+            if let Some(state) = raw.idle_power_mw.keys().next() {
+                return fault(state, "idle_power_mw goes with an idle_table; write power_mw");
+            }
+            let states = idle_states(rows)?;
+            deeper_draws_less(rows, &opps, &states)?;
+            states
+        }
+        (None, Some(table)) => states_of_table(table, &raw.idle_power_mw, &opps, packages)?,
+        (Some(_), Some(table)) => {
+            return fault(table, "both idle_states and an idle_table; keep one");
+        }
+        (None, None) => {
+            let what = format!(
+                "cpu_type {} has no idle states; write idle_states, or idle_table = \"skx\" for a \
+                 table of intel_idle",
+                raw.name
+            );
+            return fault(place, &what);
+        }
+    };
     Ok(CpuType {
         name: raw.name.clone(),
         capacity,
@@ -43,9 +66,13 @@ pub fn cpu_type(raw: &raw::CpuType) -> Result<CpuType, Fault> {
 }
 
 /// Whatever the operating point, no state draws more than a shallower one, or than a busy core.
-fn deeper_draws_less(raw: &raw::CpuType, opps: &[Opp], states: &[IdleState]) -> Result<(), Fault> {
+fn deeper_draws_less(
+    rows: &Spanned<Vec<Spanned<raw::IdleState>>>,
+    opps: &[Opp],
+    states: &[IdleState],
+) -> Result<(), Fault> {
     for opp in opps.iter().filter(|_| states.iter().any(|s| s.power_of_busy_permille.is_some())) {
-        for (pair, place) in states.windows(2).zip(raw.idle_states.get_ref().iter().skip(1)) {
+        for (pair, place) in states.windows(2).zip(rows.get_ref().iter().skip(1)) {
             let [shallow, deep] = pair else { continue };
             if deep.power_at_uw(opp.power_uw) > shallow.power_at_uw(opp.power_uw) {
                 let what = format!(
@@ -100,6 +127,45 @@ fn opps(raw: &Spanned<Vec<Spanned<raw::Opp>>>) -> Result<Vec<Opp>, Fault> {
         return fault(raw, "no operating point; a CPU of fixed speed has one");
     }
     Ok(opps)
+}
+
+/// The states of an intel_idle table, on a machine of so many packages. The table tells no power:
+/// what the file does not tell either is estimated, as an import does.
+fn states_of_table(
+    table: &Spanned<String>,
+    powers: &raw::Costs,
+    opps: &[Opp],
+    packages: usize,
+) -> Result<Vec<IdleState>, Fault> {
+    let processor = intel_idle::by_name(table.get_ref()).or_else(|what| fault(table, &what))?;
+    let busy_uw = opps.last().map_or(0, |opp| opp.power_uw);
+    let mut states = estimate::idle_states(&processor.states(packages), busy_uw);
+    for (name, power) in powers {
+        let Some(state) = states.iter_mut().find(|state| state.name == *name.get_ref()) else {
+            let known: Vec<&str> = states.iter().map(|state| state.name.as_str()).collect();
+            let what = format!(
+                "idle_table {} has no state {}; it has {}",
+                table.get_ref(),
+                name.get_ref(),
+                known.join(", ")
+            );
+            return fault(name, &what);
+        };
+        state.power_uw = scaled(power, 1e3, "idle_power_mw")?;
+    }
+    let rises = states.windows(2).find(|pair| pair[1].power_uw > pair[0].power_uw);
+    if let Some([shallow, deep]) = rises {
+        let what = format!(
+            "{} draws {} mW and {}, which is shallower, {} mW; correct idle_power_mw, and name \
+             both states there",
+            deep.name,
+            deep.power_uw as f64 / 1e3,
+            shallow.name,
+            shallow.power_uw as f64 / 1e3
+        );
+        return fault(table, &what);
+    }
+    Ok(states)
 }
 
 fn idle_states(raw: &Spanned<Vec<Spanned<raw::IdleState>>>) -> Result<Vec<IdleState>, Fault> {

@@ -131,7 +131,10 @@ pub struct CpuType {
     pub frequency_transition_us: Option<Spanned<f64>>,
     pub thermal_limit_khz: Option<Spanned<u32>>,
     pub opps: Spanned<Vec<Spanned<Opp>>>,
-    pub idle_states: Spanned<Vec<Spanned<IdleState>>>,
+    pub idle_states: Option<Spanned<Vec<Spanned<IdleState>>>>,
+    pub idle_table: Option<Spanned<String>>,
+    #[serde(default)]
+    pub idle_power_mw: Costs,
 }
 
 /// An operating point.

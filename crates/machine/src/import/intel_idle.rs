@@ -72,9 +72,8 @@ pub fn by_name(name: &str) -> Result<Processor, String> {
             None => text.trim().parse().ok(),
         };
         let known = number(family).zip(number(model)).and_then(by_model);
-        return known.ok_or_else(|| {
-            format!("CPU model {name}: not in intel_idle's list (family/model, as 6/85)")
-        });
+        return known
+            .ok_or_else(|| format!("{name} is not in intel_idle's list (family/model, as 6/85)"));
     }
     let tables = tables()?;
     let alike = |known: &str| known.eq_ignore_ascii_case(name.trim().trim_start_matches("INTEL_"));
@@ -92,7 +91,7 @@ pub fn by_name(name: &str) -> Result<Processor, String> {
     }
     let names: Vec<&str> = tables.table.iter().map(|table| table.name.as_str()).collect();
     Err(format!(
-        "CPU model {name}: not in intel_idle's list; write family/model as 6/85, a name as SKYLAKE_X, or one of {}",
+        "{name} is not in intel_idle's list; write family/model as 6/85, a name as SKYLAKE_X, or one of {}",
         names.join(", ")
     ))
 }

@@ -3,9 +3,9 @@
 //! Each importer fills a [`Survey`] with what its source says and nothing else; one place
 //! ([`survey`]) completes it with documented estimates, and says so in the file's comments.
 
-mod estimate;
+pub(crate) mod estimate;
 mod hwloc;
-mod intel_idle;
+pub(crate) mod intel_idle;
 mod lisa;
 mod lscpu;
 mod survey;

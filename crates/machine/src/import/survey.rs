@@ -312,7 +312,9 @@ impl Survey {
         topology: &Topology,
     ) -> Result<(), String> {
         let asked = match &options.cpu_model {
-            Some(model) => Some(intel_idle::by_name(model)?),
+            Some(model) => {
+                Some(intel_idle::by_name(model).map_err(|what| format!("CPU model {what}"))?)
+            }
             None => None,
         };
         let mut told = self.per_cpu.values().map(|facts| &facts.idle_states);

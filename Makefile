@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: build demo test lint bench calibrate fuzz kill parity governor-parity swarm traces clean
+.PHONY: build dev demo test lint bench calibrate fuzz kill parity governor-parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
 
@@ -19,15 +19,23 @@ $(VENV)/.built: $(BIN)/python $(RUST_SOURCES) pyproject.toml
 
 build: $(VENV)/.built
 
+# What tests and linters need besides: a cluster, an S3 server, tuning.
+$(VENV)/.dev: $(VENV)/.built requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		-r requirements-dev.lock
+	touch $@
+
+dev: $(VENV)/.dev
+
 demo: build
 	$(BIN)/schedlab demo
 
-test: build
+test: dev
 	cargo test --workspace --release --locked --quiet
 	cargo test -p schedlab-sim --locked --quiet --test digest # The same digests in a debug build.
 	$(BIN)/python -m pytest --quiet
 
-lint: build
+lint: dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --release --locked -- -D warnings
 	$(BIN)/ruff check .

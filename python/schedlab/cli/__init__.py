@@ -26,6 +26,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "pelt": ("pelt", "Utilisation rebuilt from a trace, against the kernel's own values."),
     "run": ("run", "Simulate a workload on a machine under a kernel."),
     "study": ("study", "Published comparisons, simulated anew: list, show, run."),
+    "sweep": ("sweep", "Thousands of runs as one plan, on all cores or on a cluster."),
+    "store": ("store", "The runs that sweeps have kept: info, query, merge, compact."),
     "bench": ("bench", "Benchmarks on real machines: run them, parse what other tools print."),
     "compare": ("compare", "Benchmark results against a baseline: which differences are real."),
     "report": ("report", "One HTML page that shows a trace, timeline included."),

@@ -1,6 +1,7 @@
 """Comparisons of benchmarks: effect, interval, tests, and a verdict in one word.
 
 - :mod:`schedlab.stats.ratio`: tests of a ratio of means or medians, paired or not
+- :mod:`schedlab.stats.moments`: the same from sums alone
 - :mod:`schedlab.stats.verdict`: a table's rows measured each, and judged together
 - :mod:`schedlab.stats.power`: how many iterations a question takes
 - :mod:`schedlab.stats.noise`: outliers and drift
@@ -23,6 +24,7 @@ from schedlab.stats.verdict import (
     measure,
     measure_geomean,
     measure_summaries,
+    measure_test,
 )
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "measure",
     "measure_geomean",
     "measure_summaries",
+    "measure_test",
     "outliers",
     "spread_pct",
 ]

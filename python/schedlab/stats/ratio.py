@@ -30,6 +30,7 @@ __all__ = [
     "PairedMedians",
     "RatioTest",
     "Summary",
+    "quantile",
 ]
 
 # A change beyond this factor is no change of a benchmark: the base's mean cannot be told from 0.
@@ -88,7 +89,7 @@ class RatioTest(ABC):
 
         def refused(change: float) -> float:
             t, df = self.statistic(change)
-            return abs(t) - _quantile(level, df)
+            return abs(t) - quantile(level, df)
 
         step = self.unit_error
         while refused(self.change + side * step) <= 0:
@@ -315,5 +316,6 @@ def _upper(t: float, df: float) -> float:
     return float(special.ndtr(-t) if math.isinf(df) or math.isinf(t) else special.stdtr(df, -t))
 
 
-def _quantile(level: float, df: float) -> float:
+def quantile(level: float, df: float) -> float:
+    """Give the quantile of Student's t, or of a normal deviate for infinite ``df``."""
     return float(special.ndtri(level) if math.isinf(df) else special.stdtrit(df, level))

@@ -39,6 +39,7 @@ __all__ = [
     "measure",
     "measure_geomean",
     "measure_summaries",
+    "measure_test",
 ]
 
 Better = Literal["higher", "lower"]
@@ -170,6 +171,11 @@ def measure_geomean(
     Raises ``ValueError`` for a case that turned negative.
     """
     return _measured(GeometricMean(cases, iterations), significance, None)
+
+
+def measure_test(test: RatioTest, *, significance: float = 0.05) -> Measured:
+    """Measure a change by a test that somebody else has made."""
+    return _measured(test, significance, None)
 
 
 def _single(base: Sequence[float], other: Sequence[float]) -> Measured:

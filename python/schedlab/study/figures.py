@@ -25,7 +25,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from schedlab.simulation import Simulation
     from schedlab.study.plan import Run
 
-__all__ = ["EVERY_RUN", "rows"]
+__all__ = ["EVERY_RUN", "of_run", "rows"]
 
 EVERY_RUN = {
     "birth CPUs": "1",
@@ -64,23 +64,7 @@ NODE_SHARE = 0.01
 
 def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
     """Give a run as the store keeps it: a row per figure, and in each what determined the run."""
-    figures = [
-        {"figure": row["name"], "unit": row["unit"], "value": row["value"]}
-        for row in done.figures.iter_rows(named=True)
-    ]
-    own = every_run(done)
-    figures += [
-        {"figure": name, "unit": unit, "value": own[name]} for name, unit in EVERY_RUN.items()
-    ]
-    figures += [
-        {"figure": f"power {name}", "unit": "mW", "value": power_mw}
-        for name, power_mw in done.rails.select("rail", "power_mw").iter_rows()
-    ]
-    figures += [
-        {"figure": f"wakeup latency {row['comm']}", "unit": "us", "value": row["geometric_mean_us"]}
-        for row in done.latencies.iter_rows(named=True)
-    ]
-    figures += _by_kind(done, Machine.parse(run.machine_toml, run.machine))
+    figures = of_run(done, Machine.parse(run.machine_toml, run.machine))
     schema = {"figure": pl.String, "unit": pl.String, "value": pl.Float64}
     return pl.DataFrame(figures, schema=schema).select(
         pl.lit(key).alias("key"),
@@ -98,6 +82,28 @@ def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
         "unit",
         "value",
     )
+
+
+def of_run(done: Simulation, machine: Machine) -> list[dict[str, Any]]:
+    """Give all figures of a run: ``figure``, ``unit`` and ``value``."""
+    figures: list[dict[str, Any]] = [
+        {"figure": row["name"], "unit": row["unit"], "value": row["value"]}
+        for row in done.figures.iter_rows(named=True)
+    ]
+    own = every_run(done)
+    figures += [
+        {"figure": name, "unit": unit, "value": own[name]} for name, unit in EVERY_RUN.items()
+    ]
+    figures += [
+        {"figure": f"power {name}", "unit": "mW", "value": power_mw}
+        for name, power_mw in done.rails.select("rail", "power_mw").iter_rows()
+    ]
+    figures += [
+        {"figure": f"wakeup latency {row['comm']}", "unit": "us", "value": row["geometric_mean_us"]}
+        for row in done.latencies.iter_rows(named=True)
+    ]
+    figures += _by_kind(done, machine)
+    return figures
 
 
 def _by_kind(done: Simulation, machine: Machine) -> list[dict[str, object]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
-__all__ = ["load", "names", "text_of"]
+__all__ = ["check_target", "count", "load", "names", "read_case", "read_kernel", "text_of"]
 
 ITERATIONS_MAX = 10_000
 
@@ -91,13 +91,13 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
         description=top.optional("description", str, ""),
         source=top.optional("source", str, ""),
         machines=top.texts("machines"),
-        iterations=_count(top, "iterations"),
-        small_iterations=_count(top, "small_iterations", 2),
+        iterations=count(top, "iterations"),
+        small_iterations=count(top, "small_iterations", 2),
         seed=top.optional("seed", int, 0),
         significance=top.optional("significance", float, 0.05),
-        baseline=_kernel(top.table("baseline")),
-        treatments=[_kernel(table) for table in top.tables("treatment")],
-        cases=[_case(table, folder) for table in top.tables("workload")],
+        baseline=read_kernel(top.table("baseline")),
+        treatments=[read_kernel(table) for table in top.tables("treatment")],
+        cases=[read_case(table, folder) for table in top.tables("workload")],
         metrics=[_metric(table) for table in top.tables("metric")],
         parameters=[
             *_borrowed(top.optional("parameters_from", str, ""), top),
@@ -115,14 +115,16 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
     return study
 
 
-def _count(table: Reader, key: str, default: int | None = None) -> int:
+def count(table: Reader, key: str, default: int | None = None) -> int:
+    """Read how often something is done."""
     count = table.required(key, int) if default is None else table.optional(key, int, default)
     if not 1 <= count <= ITERATIONS_MAX:
         raise table.error(f"{key} is {count}; it must be 1 to {ITERATIONS_MAX}", key)
     return count
 
 
-def _kernel(table: Reader) -> KernelChoice:
+def read_kernel(table: Reader) -> KernelChoice:
+    """Read a kernel: a name or file, and settings that differ."""
     kernel = table.required("kernel", str)
     found = KernelChoice(
         name=table.optional("name", str, kernel),
@@ -148,7 +150,8 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _case(table: Reader, folder: Traversable) -> Case:
+def read_case(table: Reader, folder: Traversable) -> Case:
+    """Read a workload, whose file may stand in ``folder``."""
     name = table.required("name", str)
     base = table.optional("workload", str, name)
     duration_s = _duration(table, None)
@@ -309,8 +312,8 @@ def _calibration(table: Reader) -> Calibration | None:
     if not table.values:
         return None
     found = Calibration(
-        iterations=_count(table, "iterations", 2),
-        kernels=[_kernel(kernel) for kernel in table.tables("kernel")],
+        iterations=count(table, "iterations", 2),
+        kernels=[read_kernel(kernel) for kernel in table.tables("kernel")],
         parameters=[_free(parameter) for parameter in table.tables("free")],
         targets=[_target(target) for target in table.tables("target")],
     )
@@ -391,9 +394,9 @@ def _check(study: Study, top: Reader) -> None:
     for index, scenario in enumerate(study.scenarios):
         _known(scenario.workload, cases, f"explain[{index}].workload", top)
     for index, parameter in enumerate(study.parameters):
-        _check_target(parameter.target, cases, f"parameter[{index}].target", top)
+        check_target(parameter.target, cases, f"parameter[{index}].target", top)
     for index, control in enumerate(study.controls):
-        _check_target(control.target, cases, f"control[{index}].target", top)
+        check_target(control.target, cases, f"control[{index}].target", top)
     if study.calibration is not None:
         _check_calibration(study, study.calibration, cases, top)
 
@@ -404,7 +407,7 @@ def _check_calibration(
     given = [parameter.target for parameter in study.parameters]
     for index, free in enumerate(calibration.parameters):
         place = f"calibration.free[{index}].target"
-        _check_target(free.target, cases, place, top)
+        check_target(free.target, cases, place, top)
         _known(free.target, given, place, top)
     # What a treatment did is what the study is to predict.
     kernels = [study.baseline.name, *(kernel.name for kernel in calibration.kernels)]
@@ -450,7 +453,8 @@ def _check_machines(study: Study, top: Reader) -> None:
             _known(name, study.machines, f"parameter[{index}].machines", top)
 
 
-def _check_target(target: str, cases: list[str], place: str, top: Reader) -> None:
+def check_target(target: str, cases: list[str], place: str, top: Reader) -> None:
+    """Refuse a target that names no room of machine, kernel or workload."""
     room, _, rest = target.partition(".")
     case, _, option = rest.rpartition(".")
     if room == "workload" and case and option:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from schedlab.study.model import Case, KernelChoice, Parameter, Study
 
-__all__ = ["Run", "Turn", "plan"]
+__all__ = ["Run", "Turn", "plan", "program", "start_within", "texts"]
 
 # What a run yields and how it is stored; another number makes older runs unknown.
 FORMAT = 3
@@ -92,18 +92,7 @@ def plan(study: Study, *, small: bool = False, turn: Turn | None = None) -> list
     Raises what loading a machine, kernel or workload raises, and :class:`schedlab.StudyError` for a
     target that is not there.
     """
-    parameters = study.parameters
-    machines = {
-        (name, case.name): _machine_toml(name, case, parameters, turn)
-        for case in study.cases
-        for name in study.machines_of(case)
-    }
-    kernels = {
-        (kernel.name, case.name): _kernel_toml(kernel, case, parameters, turn)
-        for case in study.cases
-        for kernel in study.kernels
-    }
-    workloads = {case.name: _workload(case, parameters, turn, small=small) for case in study.cases}
+    machines, kernels, workloads = texts(study, small=small, turn=turn)
     runs = []
     for iteration in range(study.small_iterations if small else study.iterations):
         seed = study.seed + iteration
@@ -125,6 +114,28 @@ def plan(study: Study, *, small: bool = False, turn: Turn | None = None) -> list
                     )
                 )
     return runs
+
+
+def texts(
+    study: Study, *, small: bool = False, turn: Turn | None = None
+) -> tuple[dict[tuple[str, str], str], dict[tuple[str, str], str], dict[str, WorkloadText]]:
+    """Give the text of each machine and workload, each kernel and workload, and each workload.
+
+    Raises as :func:`plan`.
+    """
+    parameters = study.parameters
+    machines = {
+        (name, case.name): _machine_toml(name, case, parameters, turn)
+        for case in study.cases
+        for name in study.machines_of(case)
+    }
+    kernels = {
+        (kernel.name, case.name): _kernel_toml(kernel, case, parameters, turn)
+        for case in study.cases
+        for kernel in study.kernels
+    }
+    workloads = {case.name: _workload(case, parameters, turn, small=small) for case in study.cases}
+    return machines, kernels, workloads
 
 
 def start_within(tick_ns: int, seed: int) -> int:

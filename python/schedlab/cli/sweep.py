@@ -1,0 +1,319 @@
+"""``schedlab sweep``: thousands of runs as one plan, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedlab.cli._output import (
+    Column,
+    limit_option,
+    print_json,
+    print_note,
+    print_table,
+    print_title,
+)
+from schedlab.sweep.model import KERNEL, label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from schedlab.sweep.execute import Tally
+    from schedlab.sweep.model import Plan
+    from schedlab.sweep.run import SweepResult
+    from schedlab.sweep.table import Row
+
+__all__ = ["command", "print_rows", "store_option", "watched", "worker_options"]
+
+FAILURES_SHOWN = 3
+
+store_option = click.option(
+    "--store",
+    metavar="DIR|ADDRESS",
+    help="Keep runs here: a folder or an address such as s3://bucket/sweeps; $SCHEDLAB_STORE or "
+    "the user's cache by default.",
+)
+
+
+def worker_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say who simulates."""
+    for option in reversed(
+        (
+            click.option(
+                "--jobs",
+                type=click.IntRange(1),
+                help="Simulate in so many processes of this machine; one per CPU by default.",
+            ),
+            click.option(
+                "--scheduler",
+                metavar="tcp://HOST:PORT|tls://HOST:PORT",
+                help="Simulate on this Dask cluster instead.",
+            ),
+            click.option(
+                "--tls-ca",
+                type=click.Path(exists=True, dir_okay=False),
+                help="Who signs for tls://.",
+            ),
+            click.option(
+                "--tls-cert",
+                type=click.Path(exists=True, dir_okay=False),
+                help="This client's certificate for tls://.",
+            ),
+            click.option(
+                "--tls-key",
+                type=click.Path(exists=True, dir_okay=False),
+                help="The key of that; left out if it stands in the same file.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def tls_files(
+    scheduler: str | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None
+) -> list[str]:
+    """Check that the files for TLS come together.
+
+    Raises ``click.UsageError`` where they do not.
+    """
+    given = [tls_ca, tls_cert]
+    if not any((*given, tls_key)):
+        return []
+    if scheduler is None or not scheduler.startswith("tls://"):
+        raise click.UsageError("--tls-ca, --tls-cert and --tls-key are for --scheduler tls://...")
+    if tls_ca is None or tls_cert is None:
+        raise click.UsageError("--tls-ca and --tls-cert go together; give both")
+    return [tls_ca, tls_cert, tls_key or tls_cert]
+
+
+@click.command
+@click.argument("plan_file", metavar="PLAN.toml", type=click.Path(path_type=Path))
+@worker_options
+@store_option
+@click.option("--retry-failed", is_flag=True, help="Try runs again that are recorded as failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@limit_option
+def command(
+    *,
+    plan_file: Path,
+    jobs: int | None,
+    scheduler: str | None,
+    tls_ca: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    store: str | None,
+    retry_failed: bool,
+    as_json: bool,
+    limit: int,
+) -> None:
+    """Run a plan, and compare its variants at every point.
+
+    Each run is kept under a key of all that determines it, so that a sweep that was interrupted
+    goes on where it stopped, and nothing runs twice. A run that fails is recorded with its seed
+    and the others go on; exit code 1 says that some failed.
+    """
+    from schedlab.sweep.load import load  # noqa: PLC0415 - `--help` needs none of these
+    from schedlab.sweep.run import run_sweep  # noqa: PLC0415
+
+    plan = load(plan_file)
+    tls = tls_files(scheduler, tls_ca, tls_cert, tls_key)
+    with watched(plan) as (told, so_far):
+        result = run_sweep(
+            plan,
+            store=store,
+            jobs=jobs,
+            scheduler=scheduler,
+            tls=tls,
+            retry_failed=retry_failed,
+            progress=told,
+            so_far=so_far,
+        )
+    if as_json:
+        print_json(result_dict(result))
+    else:
+        print_result(result, limit=limit)
+    print_tally(result.tally)
+    if any(row.failed for row in result.rows):
+        sys.exit(1)
+
+
+def print_result(result: SweepResult, *, limit: int = 0) -> None:
+    """Print a sweep's table."""
+    plan = result.plan
+    places = f"{len({row.cell for row in result.rows}):,} cells x {len(plan.variants)} variants"
+    print_title(f"{plan.name}: {plan.title}" if plan.title != plan.name else plan.name)
+    click.echo(f"{plan.design}, {places}, {plan.iterations} iterations; compared: {plan.compare}")
+    print_rows(plan, result.rows, limit=limit)
+
+
+def print_rows(plan: Plan, rows: Sequence[Row], *, limit: int = 0) -> None:
+    """Print a table's rows, a column per axis."""
+    from schedlab.study.words import number  # noqa: PLC0415 - as above
+
+    def varies(values: Sequence[object]) -> bool:
+        return len(set(values)) > 1
+
+    columns = []
+    if varies([row.machine for row in rows]):
+        columns.append(Column("machine", "machine", numeric=False))
+    if varies([row.workload for row in rows]):
+        columns.append(Column("workload", "workload", numeric=False))
+    columns += [Column(f"axis {axis.name}", axis.name) for axis in plan.free]
+    if plan.compare != KERNEL and varies([row.kernel for row in rows]):
+        columns.append(Column("kernel", "kernel", numeric=False))
+    columns += [
+        Column("variant", plan.compare, numeric=plan.compare != KERNEL),
+        Column("figure", "figure", numeric=False),
+        Column("n", "n"),
+        Column("mean", "mean"),
+        Column("interval", f"{100 * (1 - plan.significance):g} % interval", spare=2),
+        Column("unit", "unit", numeric=False),
+        Column("change", "change %"),
+        Column("change_interval", "interval %", spare=1),
+        Column("verdict", "verdict", numeric=False),
+    ]
+    if any(row.failed for row in rows):
+        columns.append(Column("failed", "failed"))
+
+    def cells(row: Row) -> dict[str, Any]:
+        compared = row.compared
+        interval = row.interval
+        change = None if compared is None else compared.interval_pct
+        return {
+            "machine": row.machine,
+            "workload": row.workload,
+            **{f"axis {name}": label(value) for name, value in row.values.items()},
+            "kernel": row.kernel,
+            "variant": row.variant,
+            "figure": row.figure,
+            "n": row.n,
+            "mean": number(row.mean),
+            "interval": interval and f"{number(interval[0])} .. {number(interval[1])}",
+            "unit": "" if row.unit == "1" else row.unit,
+            "change": None if compared is None else f"{compared.change_pct:+.2f}",
+            "change_interval": change and f"{change[0]:+.2f} .. {change[1]:+.2f}",
+            "verdict": None if compared is None else compared.verdict,
+            "failed": row.failed or None,
+        }
+
+    print_table(columns, [cells(row) for row in rows], limit=limit)
+
+
+def print_tally(tally: Tally) -> None:
+    """Tell what was done, and what went wrong."""
+    same = f", {tally.same} the same as another" if tally.same else ""
+    print_note(f"{tally.done} runs simulated, {tally.stored} taken from the store{same}")
+    if tally.deaths:
+        print_note(f"{tally.deaths} workers died and were begun anew; nothing is lost")
+    for workload, seed, error in tally.failures[:FAILURES_SHOWN]:
+        print_note(f"failed: {workload}, seed {seed}: {error}")
+    if tally.failed > FAILURES_SHOWN:
+        print_note(f"{tally.failed} runs failed; `schedlab store query` shows them all")
+
+
+def result_dict(result: SweepResult) -> dict[str, Any]:
+    """Give a sweep for JSON."""
+    tally = result.tally
+    return {
+        "plan": result.plan.settings,
+        "name": result.plan.name,
+        "compare": result.plan.compare,
+        "variants": result.plan.variants,
+        "rows": [
+            {**asdict(row), "interval": None if row.interval is None else list(row.interval)}
+            for row in result.rows
+        ],
+        "runs": {
+            "simulated": tally.done,
+            "stored": tally.stored,
+            "same": tally.same,
+            "failed": tally.failed,
+            "failures": [
+                {"workload": workload, "seed": seed, "error": error}
+                for workload, seed, error in tally.failures
+            ],
+        },
+        "seconds": {
+            "elapsed": round(tally.elapsed_s, 3),
+            "runs": round(tally.wall_s, 3),
+            "simulated": round(tally.simulated_s, 3),
+            "store": round(tally.stored_s, 3),
+        },
+    }
+
+
+@contextlib.contextmanager
+def watched(
+    plan: Plan,
+) -> Iterator[tuple[Callable[[Tally], None] | None, Callable[[list[Row]], None] | None]]:
+    """Show rate, time left and the table so far, where someone watches."""
+    if not sys.stderr.isatty():
+        yield None, None
+        return
+    from rich import progress as bars  # noqa: PLC0415 - only where someone watches
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    shown = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.fields[rate]}"),
+        console=console,
+        transient=True,
+    )
+    with shown:
+        task = shown.add_task("simulating", total=None, rate="")
+
+        def told(tally: Tally) -> None:
+            left = tally.left_s
+            words = [f"{tally.rate:,.1f} runs/s"]
+            if left is not None:
+                words.append(f"{_time(left)} left")
+            if tally.failed:
+                words.append(f"{tally.failed} failed")
+            if tally.late_s > LATE_S:
+                words.append(f"the store took {tally.late_s:.0f} s once")
+            if tally.note:
+                words.append(tally.note)
+            done = tally.done + tally.stored + tally.same
+            shown.update(task, completed=done, total=tally.total, rate=", ".join(words))
+
+        def so_far(rows: list[Row]) -> None:
+            console.print(f"so far, of {plan.name}:")
+            for line in _lines(plan, rows):
+                console.print(line, highlight=False)
+
+        yield told, so_far
+
+
+LATE_S = 5.0
+SO_FAR_LINES = 12
+
+
+def _lines(plan: Plan, rows: Sequence[Row]) -> list[str]:
+    """Write the table so far, a line per comparison."""
+    lines = []
+    for row in rows:
+        if row.compared is None:
+            continue
+        place = ", ".join(f"{name} {label(value)}" for name, value in row.values.items())
+        low, high = row.compared.interval_pct or (float("nan"), float("nan"))
+        lines.append(
+            f"  {row.workload} {place}: {row.figure}: {plan.compare} {row.variant} "
+            f"{row.compared.change_pct:+.2f} % ({low:+.2f} .. {high:+.2f}, n {row.n})"
+        )
+    more = len(lines) - SO_FAR_LINES
+    return lines[:SO_FAR_LINES] + ([f"  ... {more} more"] if more > 0 else [])
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,181 @@
+"""Runs a plan to its end, and gives its table."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from schedlab.simulation import simulate
+from schedlab.store import default_folder
+from schedlab.store.segments import Segments
+from schedlab.study.execute import cpu_count
+from schedlab.study.plan import program
+from schedlab.study.reading import StudyError
+from schedlab.sweep import design
+from schedlab.sweep.crew import LocalCrew
+from schedlab.sweep.execute import Tally, execute
+from schedlab.sweep.index import Index
+from schedlab.sweep.jobs import Jobs
+from schedlab.sweep.load import load
+from schedlab.sweep.model import Plan
+from schedlab.sweep.table import Row, frame, rows_frame, tabulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from schedlab.sweep.crew import Crew
+
+__all__ = ["SweepResult", "crew_for", "open_store", "run_sweep"]
+
+# Long enough to see whether a run can begin.
+INSTANT_S = 1e-9
+
+# The table so far takes at most this share of the time, since it reads the whole store.
+TABLE_SHARE = 0.05
+TABLE_PAUSE_S = 2.0
+TABLE_CELLS = 20
+
+
+@dataclass
+class SweepResult:
+    """What a sweep yields."""
+
+    plan: Plan
+    rows: Sequence[Row]
+    tally: Tally
+    segments: Segments
+    index: Index = field(repr=False)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The table as a Polars frame: a row per cell, variant and figure."""
+        return rows_frame(self.plan, self.rows)
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """Every figure of every run as a Polars frame, with its cell, variant and iteration."""
+        return frame(self.segments, self.index)
+
+
+def open_store(address: str | Path | None) -> Segments:
+    """Open the store of an address, or the usual one."""
+    return Segments(default_folder() if address is None else address)
+
+
+def crew_for(
+    jobs: Jobs,
+    segments: Segments,
+    *,
+    processes: int | None = None,
+    scheduler: str | None = None,
+    tls: Sequence[str] = (),
+) -> Crew:
+    """Make who carries runs out: local processes, or a Dask cluster's workers."""
+    if scheduler is not None:
+        from schedlab.sweep.cluster import DaskCrew  # noqa: PLC0415 - Dask is an extra
+
+        return DaskCrew(
+            jobs.recipe, jobs.plan.limits, segments, program(), scheduler=scheduler, tls=tls
+        )
+    size = min(processes or cpu_count(), max(1, len(jobs)))
+    return LocalCrew(jobs.recipe, jobs.plan.limits, segments, program(), size)
+
+
+def run_sweep(
+    plan: Plan | str | Path,
+    *,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    tls: Sequence[str] = (),
+    retry_failed: bool = False,
+    progress: Callable[[Tally], None] | None = None,
+    so_far: Callable[[list[Row]], None] | None = None,
+) -> SweepResult:
+    """Run a plan, but for the runs that the store has, and compare.
+
+    ``store`` is a folder or any address that fsspec knows. ``jobs`` is how many processes of this
+    machine simulate, by default one per CPU; with ``scheduler``, an address ``tcp://`` or
+    ``tls://``, the workers of that Dask cluster do, and ``tls`` names the files of the authority's
+    certificate, the own certificate, and its key. A run that fails is recorded and not tried again
+    unless ``retry_failed``. ``progress`` is called with the tally several times a second, and
+    ``so_far`` now and then with the table of what is stored.
+
+    Raises :class:`schedlab.StudyError`, :class:`schedlab.store.StoreError`, ``OSError``, and what
+    loading the plan's parts raises.
+    """
+    plan = plan if isinstance(plan, Plan) else load(plan)
+    segments = open_store(store)
+    todo = Jobs(plan)
+    _try_first(todo)
+    tally = Tally(total=len(todo))
+    index = Index()
+    known = segments.keys(failed=not retry_failed)
+    crew = crew_for(todo, segments, processes=jobs, scheduler=scheduler, tls=tls)
+    try:
+        told = _told(plan, segments, index, progress, so_far)
+        execute(todo.blocks(), crew, known, index, tally, told=told)
+    except OSError as error:
+        raise _kept(error, segments, tally) from None
+    finally:
+        crew.close()
+    segments.compact()
+    return SweepResult(plan, tabulate(plan, segments, index), tally, segments, index)
+
+
+def _try_first(todo: Jobs) -> None:
+    """Begin the first run of every workload and kernel, so that a misspelt target is told at once.
+
+    What a value makes impossible later on is recorded with its run.
+    """
+    from schedlab.sweep.resolve import Kitchen  # noqa: PLC0415 - a worker's, usually
+
+    kitchen = Kitchen(todo.recipe)
+    places = todo.cell_count // max(1, design.count(todo.plan))
+    for cell in itertools.islice(todo.cells(), places):
+        for job in todo.block(cell, 0).jobs:
+            run = kitchen.ready(job.machine, job.workload, job.kernel, job.settings, job.seed)
+            simulate(run.workload, machine=run.machine, kernel=run.kernel, duration_s=INSTANT_S)
+
+
+def _told(
+    plan: Plan,
+    segments: Segments,
+    index: Index,
+    progress: Callable[[Tally], None] | None,
+    so_far: Callable[[list[Row]], None] | None,
+) -> Callable[[Tally], None] | None:
+    if progress is None and so_far is None:
+        return None
+    next_s = time.monotonic() + TABLE_PAUSE_S
+
+    def told(tally: Tally) -> None:
+        nonlocal next_s
+        if progress is not None:
+            progress(tally)
+        if so_far is not None and tally.done and time.monotonic() > next_s:
+            begun = time.monotonic()
+            so_far(tabulate(plan, segments, index, limit=TABLE_CELLS))
+            took = time.monotonic() - begun
+            next_s = time.monotonic() + max(TABLE_PAUSE_S, took / TABLE_SHARE)
+
+    return told
+
+
+def _kept(error: OSError, segments: Segments, tally: Tally) -> StudyError:
+    """Say what a store that takes nothing more means for the sweep."""
+    import errno  # noqa: PLC0415 - only here
+
+    place = error.filename or segments.address
+    what = error.strerror or str(error)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        what = "no space left"
+    return StudyError(
+        f"{place}: {what}; {tally.done} runs of this session are kept: free some space, or use "
+        "another --store, and run again to go on"
+    )

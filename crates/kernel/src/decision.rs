@@ -89,6 +89,19 @@ pub enum Decision {
         /// The chosen CPU.
         cpu: CpuId,
     },
+    /// Placement of a deadline task that wakes.
+    Deadline {
+        /// The task.
+        task: TaskId,
+        /// Where it was.
+        prev_cpu: CpuId,
+        /// It would have to wait there, or the CPU is too small.
+        waits: bool,
+        /// The CPU that can wait longest, if it was looked for and is there.
+        later: Option<CpuId>,
+        /// The chosen CPU.
+        cpu: CpuId,
+    },
 }
 
 impl Decision {
@@ -98,7 +111,8 @@ impl Decision {
             Decision::Slow { task, .. }
             | Decision::Wake { task, .. }
             | Decision::Energy { task, .. }
-            | Decision::RealTime { task, .. } => task,
+            | Decision::RealTime { task, .. }
+            | Decision::Deadline { task, .. } => task,
         }
     }
 
@@ -108,17 +122,20 @@ impl Decision {
             Decision::Slow { cpu, .. }
             | Decision::Wake { cpu, .. }
             | Decision::Energy { cpu, .. }
-            | Decision::RealTime { cpu, .. } => cpu,
+            | Decision::RealTime { cpu, .. }
+            | Decision::Deadline { cpu, .. } => cpu,
         }
     }
 
-    /// `fork`, `exec` or `wake`; `real-time` for a real-time task that wakes or is new.
+    /// `fork`, `exec` or `wake`; `real-time` for a real-time task that wakes or is new, `deadline`
+    /// for a deadline task that wakes.
     pub fn occasion(&self) -> &'static str {
         match self {
             Decision::Slow { occasion: Occasion::Fork, .. } => "fork",
             Decision::Slow { occasion: Occasion::Exec, .. } => "exec",
             Decision::Wake { .. } | Decision::Energy { .. } => "wake",
             Decision::RealTime { .. } => "real-time",
+            Decision::Deadline { .. } => "deadline",
         }
     }
 
@@ -146,6 +163,12 @@ impl Decision {
                 "the CPU of lowest priority is no better".to_owned()
             }
             Decision::RealTime { .. } => "the CPU of lowest priority".to_owned(),
+            Decision::Deadline { waits: false, .. } => "nothing to wait for there".to_owned(),
+            Decision::Deadline { later: None, .. } => "no CPU has a later deadline".to_owned(),
+            Decision::Deadline { prev_cpu, cpu, .. } if prev_cpu == cpu => {
+                "the CPU of the latest deadline is no better".to_owned()
+            }
+            Decision::Deadline { .. } => "the CPU of the latest deadline".to_owned(),
             Decision::Slow { choices, .. } => {
                 let left = choices.iter().rev().find(|choice| choice.chosen.is_some());
                 left.or(choices.last()).map_or_else(
@@ -297,6 +320,11 @@ impl fmt::Display for Decision {
             Decision::RealTime { task, prev_cpu, cpu, .. } => {
                 let (task, prev) = (task.0, prev_cpu.0);
                 write!(f, "real-time task {task}, was on CPU {prev}: CPU {}, ", cpu.0)?;
+                f.write_str(&self.reason())
+            }
+            Decision::Deadline { task, prev_cpu, cpu, .. } => {
+                let (task, prev) = (task.0, prev_cpu.0);
+                write!(f, "deadline task {task}, was on CPU {prev}: CPU {}, ", cpu.0)?;
                 f.write_str(&self.reason())
             }
             Decision::Energy { task, prev_cpu, waker_cpu, candidates, cpu, .. } => {

@@ -6,6 +6,7 @@ use crate::observe::Observer;
 use crate::platform::pid;
 use crate::queue::NEVER;
 use crate::random::Pcg;
+use schedlab_kernel::deadline::entity::Reservation;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::entity::FairPolicy;
 use schedlab_kernel::fair::uclamp::TaskClamps;
@@ -58,6 +59,9 @@ pub struct Progress {
     pub children: u32,
 }
 
+/// Priority of deadline tasks in events (`MAX_DL_PRIO - 1`).
+const DEADLINE_PRIO: i32 = -1;
+
 impl<O: Observer> Engine<'_, O> {
     pub(crate) fn fork(&mut self, cpu: CpuId, parent: TaskId, program: ProgramId) {
         let child = self.create(program, Some(parent), cpu);
@@ -94,6 +98,12 @@ impl<O: Observer> Engine<'_, O> {
                 Policy::RoundRobin(priority) => real_time(RtPolicy::RoundRobin, priority),
                 _ => None,
             },
+            deadline: match attributes.policy {
+                Policy::Deadline { runtime_ns, deadline_ns, period_ns } => {
+                    Reservation::new(runtime_ns, deadline_ns, period_ns)
+                }
+                _ => None,
+            },
             slice_ns: attributes.slice_ns,
             affinity: attributes.affinity.map_or_else(Default::default, |allowed| {
                 self.sched.affinity(allowed & *self.platform.machine.cpus())
@@ -126,7 +136,9 @@ impl<O: Observer> Engine<'_, O> {
         *own_index += 1;
         self.platform.comms.push(self.program_names[program.0 as usize]);
         let prio = |real_time: RealTime| i32::from(real_time.priority.prio());
-        self.platform.prios.push(new.real_time.map_or(120 + attributes.nice, prio));
+        let fair = 120 + attributes.nice;
+        let prio = new.real_time.map_or(fair, prio);
+        self.platform.prios.push(if new.deadline.is_some() { DEADLINE_PRIO } else { prio });
         self.platform.touched.push((self.platform.clock_ns, cpu));
         self.live += 1;
         task

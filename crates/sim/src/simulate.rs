@@ -4,7 +4,9 @@ use crate::engine::Engine;
 use crate::observe::Observer;
 use crate::outcome::{Outcome, Settings};
 use schedlab_kernel::cpufreq::CpufreqGovernor;
+use schedlab_kernel::deadline::entity::{BW_SHIFT, RESERVABLE, Reservation, fits};
 use schedlab_kernel::fair::build::{DomainRules, build_domains};
+use schedlab_kernel::rt::Limit;
 use schedlab_machine::Machine;
 use schedlab_workload::WorkloadError;
 use schedlab_workload::program::Workload;
@@ -38,6 +40,17 @@ pub enum SimError {
         "this kernel has no schedutil; choose another cpufreq governor, or a kernel from v4.7 on"
     )]
     NoSchedutil,
+    /// The kernel would not admit the deadline tasks (`sched_setattr()`, EBUSY).
+    #[error(
+        "deadline tasks reserve {reserved:.2} CPUs, but of this machine no more than {room:.2} can \
+         be reserved; have fewer of them or let each reserve less"
+    )]
+    Reserved {
+        /// Run time over period, in all.
+        reserved: f64,
+        /// 95 % of the capacity, in CPUs of the biggest kind.
+        room: f64,
+    },
     /// The workload cannot run, or not on this machine.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -99,5 +112,23 @@ pub fn check(machine: &Machine, workload: &Workload, settings: &Settings) -> Res
     }
     workload.validate()?;
     workload.validate_on(machine)?;
-    Ok(())
+    admit(machine, workload, settings)
+}
+
+/// Refuses deadline tasks that reserve more than can be, unless the kernel asks for no limit.
+fn admit(machine: &Machine, workload: &Workload, settings: &Settings) -> Result<(), SimError> {
+    let bandwidth = |(count, runtime_ns, period_ns)| {
+        let reservation = Reservation::new(runtime_ns, period_ns, period_ns);
+        count * reservation.map_or(0, |one| one.bandwidth())
+    };
+    let reserved: u64 = workload.reservations().map(bandwidth).sum();
+    let capacity = machine.cpu_ids().map(|cpu| u64::from(machine.capacity(cpu))).sum();
+    if settings.sched.rt.limit == Limit::None || fits(reserved, capacity) {
+        return Ok(());
+    }
+    let cpus = |bandwidth: u64| bandwidth as f64 / (1_u64 << BW_SHIFT) as f64;
+    Err(SimError::Reserved {
+        reserved: cpus(reserved),
+        room: cpus(RESERVABLE) * capacity as f64 / 1024.0,
+    })
 }

@@ -25,7 +25,7 @@ pub fn run_watched(
     every: u32,
 ) -> Result<Outcome<Vec<Event>>, String> {
     let mut least = Vec::new();
-    let mut neglected = None;
+    let (mut neglected, mut neglected_deadline) = (None, None);
     let mut patience = Patience::default();
     // Who changes the CPUs of a task may make it wait where it goes: nothing pushes it from there.
     let bound = engine.workload.programs.iter().all(|program| {
@@ -39,7 +39,10 @@ pub fn run_watched(
         watch_virtual_time(&engine, &mut least).map_err(at)?;
         patience.watch(&engine).map_err(at)?;
         if bound {
-            watch_real_time(&engine, &mut neglected).map_err(at)?;
+            let (scheduler, now_ns) = (engine.scheduler(), engine.now_ns());
+            watch_urgent(scheduler.neglected(), now_ns, &mut neglected).map_err(at)?;
+            watch_urgent(scheduler.neglected_deadline(), now_ns, &mut neglected_deadline)
+                .map_err(at)?;
         }
         if let Some(ending) = ending {
             break ending;
@@ -77,15 +80,15 @@ fn watch_virtual_time<O: crate::Observer>(
 const NEGLECT_MAX_NS: u64 = 20_000_000;
 
 /// Pushing and pulling bring urgent tasks to CPUs that run less urgent ones.
-fn watch_real_time<O: crate::Observer>(
-    engine: &Engine<'_, O>,
+fn watch_urgent(
+    found: Option<(TaskId, CpuId)>,
+    now_ns: u64,
     neglected: &mut Option<(TaskId, u64)>,
 ) -> Result<(), String> {
-    let Some((task, cpu)) = engine.scheduler().neglected() else {
+    let Some((task, cpu)) = found else {
         *neglected = None;
         return Ok(());
     };
-    let now_ns = engine.now_ns();
     let since_ns = neglected.filter(|(other, _)| *other == task).map_or(now_ns, |(_, ns)| ns);
     *neglected = Some((task, since_ns));
     if now_ns.saturating_sub(since_ns) > NEGLECT_MAX_NS {

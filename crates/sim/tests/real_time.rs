@@ -1,84 +1,13 @@
 //! Real-time tasks, by scenarios whose course can be told in advance.
 
-use schedlab_kernel::fair::build::build_domains;
+#[path = "support/stage.rs"]
+mod stage;
+
 use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::rt::{Limit, Pull};
-use schedlab_machine::{CpuId, CpuSet, Machine};
-use schedlab_sim::{Engine, Settings, run_watched};
-use schedlab_trace::{Event, EventKind};
-use schedlab_workload::build::{Builder, Code};
+use schedlab_workload::build::Code;
 use schedlab_workload::program::{Op, Policy};
-
-const MS: u64 = 1_000_000;
-
-/// Kernel paths of a scenario take less than this, ns.
-const PATHS_NS: u64 = 100_000;
-
-/// A task: name, policy, the CPUs that it may use, what it does.
-struct Actor<'a> {
-    comm: &'a str,
-    policy: Policy,
-    cpus: &'a [u32],
-    write: &'a dyn Fn(&mut Code),
-    /// Sets of CPUs to which it changes.
-    others: &'a [&'a [u32]],
-}
-
-/// A task that is created on the first of its CPUs.
-fn at<'a>(
-    comm: &'a str,
-    policy: Policy,
-    cpus: &'a [u32],
-    write: &'a dyn Fn(&mut Code),
-) -> Actor<'a> {
-    Actor { comm, policy, cpus, write, others: &[] }
-}
-
-/// Who ran when on which CPU: name, CPU, from and to, ns.
-type Stints = Vec<(String, u32, u64, u64)>;
-
-/// Runs on four CPUs until every task has ended, with every check on.
-fn play(kernel: &Kernel, actors: &[Actor<'_>]) -> Stints {
-    let machine = Machine::preset("qemu4").expect("a preset");
-    let mut build = Builder::new("scenario");
-    for actor in actors {
-        let program = build.program(actor.comm, |code| (actor.write)(code));
-        let attributes = build.attributes(program);
-        attributes.policy = actor.policy;
-        let set = |cpus: &[u32]| cpus.iter().map(|&cpu| CpuId(cpu)).collect::<CpuSet>();
-        attributes.affinity = Some(set(actor.cpus));
-        attributes.other_affinities = actor.others.iter().map(|cpus| set(cpus)).collect();
-        build.spawn(program, actor.cpus[0], 0);
-    }
-    let workload = build.finish().expect("a valid workload");
-    let settings = Settings::new(kernel, &machine, 10_000 * MS, 1);
-    let domains = build_domains(&machine, kernel.domains);
-    let engine = Engine::new(&machine, domains, &workload, &settings, Vec::new());
-    let mut outcome = run_watched(&machine, engine, settings.duration_ns, 1).expect("no defect");
-    let events = std::mem::take(&mut outcome.observer);
-    stints(&events, |comm| outcome.strings.get(comm).to_owned())
-}
-
-fn stints(events: &[Event], name: impl Fn(schedlab_trace::StrId) -> String) -> Stints {
-    let mut since_ns = [0; 4];
-    let mut stints = Vec::new();
-    for event in events {
-        if let EventKind::Switch { prev, .. } = event.kind {
-            let since_ns = std::mem::replace(&mut since_ns[event.cpu.index()], event.timestamp_ns);
-            if prev.pid.0 != 0 {
-                stints.push((name(prev.comm), event.cpu.0, since_ns, event.timestamp_ns));
-            }
-        }
-    }
-    stints.sort_by_key(|stint| stint.2);
-    stints
-}
-
-/// The stints of one CPU that are longer than kernel paths: name, and when it began, in ms.
-fn course(stints: &Stints, cpu: u32) -> Vec<(&str, u64)> {
-    let long = stints.iter().filter(|(_, on, from, to)| *on == cpu && to - from > PATHS_NS);
-    long.map(|(comm, _, from_ns, _)| (comm.as_str(), (from_ns + MS / 2) / MS)).collect()
-}
+use stage::{MS, PATHS_NS, at, course, play, share};
 
 fn kernel() -> Kernel {
     Kernel::preset("v6.12").expect("a preset")
@@ -254,14 +183,6 @@ fn a_task_that_may_not_stay_is_moved_by_the_stopper() {
         };
         assert!(stints.iter().find(follows).is_some(), "{policy:?}: {stints:?}");
     }
-}
-
-/// How long tasks of this name had a CPU within a span of time, ms.
-fn share(stints: &Stints, comm: &str, from_ms: u64, to_ms: u64) -> u64 {
-    let of = stints.iter().filter(|stint| stint.0 == comm);
-    let ns: u64 =
-        of.map(|stint| stint.3.min(to_ms * MS).saturating_sub(stint.2.max(from_ms * MS))).sum();
-    (ns + MS / 2) / MS
 }
 
 #[test]

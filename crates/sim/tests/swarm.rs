@@ -12,7 +12,7 @@ use schedlab_sim::{Ending, Engine, Nothing, Settings, check, run_watched};
 use schedlab_workload::build::{Builder, Code};
 use schedlab_workload::program::{
     Access, Amount, Better, MetricId, MetricKind, ObjectId, ObjectKind, Op, Policy, ProgramId,
-    Slot, Which, Workload,
+    Slot, Spawn, Which, Workload,
 };
 
 fn amount(dice: &mut Dice, scale_ns: u64) -> Amount {
@@ -223,7 +223,34 @@ fn workload(dice: &mut Dice, cpus: u32) -> Workload {
     for _ in 0..dice.within(1, 4) {
         team(dice, &mut build, (cpus, real_time), lines);
     }
-    build.finish().unwrap_or_else(|error| panic!("{error}"))
+    let mut workload = build.finish().unwrap_or_else(|error| panic!("{error}"));
+    if dice.chance(40) {
+        deadlines(dice, &mut workload, cpus);
+    }
+    workload
+}
+
+/// Has some of the programs consist of deadline tasks, which never create tasks nor change their
+/// CPUs. All together they reserve less than half of what there is, and none computes for long.
+fn deadlines(dice: &mut Dice, workload: &mut Workload, cpus: u32) {
+    for (index, program) in workload.programs.iter_mut().enumerate() {
+        let mut ops = program.ops.iter();
+        if ops.any(|op| matches!(op, Op::Fork { .. } | Op::SetAffinity { .. })) || dice.chance(40) {
+            continue;
+        }
+        let own = |spawn: &&Spawn| spawn.program.0 as usize == index;
+        let tasks = workload.spawns.iter().filter(own).count() as u64;
+        if tasks == 0 {
+            continue;
+        }
+        let period_ns = dice.within(200_000, 50_000_000);
+        let share_ns = period_ns * u64::from(cpus) * 4 / (100 * tasks);
+        let runtime_ns = share_ns.clamp(1_024, 2_000_000).min(period_ns / 2);
+        let shorter_ns = dice.within(runtime_ns, period_ns);
+        let deadline_ns = dice.pick(&[period_ns, shorter_ns]);
+        program.attributes.policy = Policy::Deadline { runtime_ns, deadline_ns, period_ns };
+        program.attributes.affinity = None;
+    }
 }
 
 /// One machine, kernel and workload; what is wrong with it, if anything is.

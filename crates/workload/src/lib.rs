@@ -3,6 +3,7 @@
 
 mod block;
 pub mod build;
+mod deadlines;
 mod ends;
 mod error;
 mod file;

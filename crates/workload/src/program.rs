@@ -418,6 +418,15 @@ pub enum Policy {
     Fifo(u8),
     /// `SCHED_RR` with a priority of 1, the lowest, to 99.
     RoundRobin(u8),
+    /// `SCHED_DEADLINE`: so much run time in every period.
+    Deadline {
+        /// Run time, of the biggest CPU at full speed, ns.
+        runtime_ns: u64,
+        /// By when it is to be had, from the beginning of the period, ns.
+        deadline_ns: u64,
+        /// Period, ns.
+        period_ns: u64,
+    },
 }
 
 impl Policy {
@@ -429,6 +438,7 @@ impl Policy {
             Policy::Idle => "SCHED_IDLE",
             Policy::Fifo(_) => "SCHED_FIFO",
             Policy::RoundRobin(_) => "SCHED_RR",
+            Policy::Deadline { .. } => "SCHED_DEADLINE",
         }
     }
 
@@ -441,9 +451,18 @@ impl Policy {
     }
 }
 
+/// Microseconds of ns.
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
 impl std::fmt::Display for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())?;
+        if let Policy::Deadline { runtime_ns, deadline_ns, period_ns } = *self {
+            let [runtime, deadline, period] = [runtime_ns, deadline_ns, period_ns].map(us);
+            return write!(f, " {runtime}/{deadline}/{period} us");
+        }
         self.priority().map_or(Ok(()), |priority| write!(f, " {priority}"))
     }
 }

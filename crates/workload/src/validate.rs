@@ -180,6 +180,7 @@ impl Workload {
                 })?;
             }
         }
+        self.check_deadlines()?;
         self.check_counts()
     }
 
@@ -211,6 +212,7 @@ impl Workload {
                 });
             }
         }
+        self.check_deadlines_on(machine)?;
         for spawn in &self.spawns {
             if !cpus.iter().any(|cpu| cpu.0 == spawn.birth_cpu) {
                 let what = format!(

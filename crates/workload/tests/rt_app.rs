@@ -42,6 +42,7 @@ fn the_examples_load() {
         ("example9", 4),
         ("dvfs", 2),
         ("calibration", 2),
+        ("custom-slice", 3),
     ] {
         match example(name) {
             Ok(workload) => assert_eq!(workload.programs.len(), programs, "{name}"),
@@ -53,13 +54,40 @@ fn the_examples_load() {
 #[test]
 fn what_is_not_modelled_is_refused_by_name_and_line() {
     let refused = [
-        ("custom-slice", "custom-slice.json:19: policy SCHED_DEADLINE is not modelled"),
         ("example10", "example10.json:12: taskgroup: task groups are not modelled"),
         ("example11", "example11.json:17: taskgroup: task groups are not modelled"),
         ("merge-thread0", "merge-thread0.json:4: exec: thread0 is a piece to be merged"),
     ];
     for (name, message) in refused {
         assert!(refusal(name).starts_with(message), "{}", refusal(name));
+    }
+}
+
+#[test]
+fn deadline_threads_reserve_what_the_file_says() {
+    let policy = |thread: &str| {
+        let text = format!(r#"{{"tasks": {{"a": {{"run": 1, {thread}}}}}}}"#);
+        parse(&text).map(|workload| workload.programs[1].attributes.policy)
+    };
+    let reserves = |runtime: u64, deadline: u64, period: u64| Policy::Deadline {
+        runtime_ns: runtime * 1000,
+        deadline_ns: deadline * 1000,
+        period_ns: period * 1000,
+    };
+    let deadline = r#""policy": "SCHED_DEADLINE", "dl-runtime": 2000"#;
+    let both = format!(r#"{deadline}, "dl-period": 10000, "dl-deadline": 8000"#);
+    assert_eq!(policy(&both).expect("loads"), reserves(2000, 8000, 10000));
+    let period = format!(r#"{deadline}, "dl-period": 10000"#);
+    assert_eq!(policy(&period).expect("loads"), reserves(2000, 10000, 10000));
+    assert_eq!(policy(deadline).expect("loads"), reserves(2000, 2000, 2000));
+    for (thread, mend) in [
+        (r#""policy": "SCHED_DEADLINE""#.to_owned(), "needs a dl-runtime"),
+        (format!(r#"{deadline}, "dl-period": 1000"#), "go up in this order"),
+        (format!(r#"{deadline}, "fork": "b"}}, "b": {{"run": 1"#), "refuses deadline tasks"),
+        (r#""dl-runtime": 99"#.to_owned(), "100 to 100000"),
+    ] {
+        let error = policy(&thread).expect_err("must be refused").to_string();
+        assert!(error.contains(mend), "{error}");
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Source: `kernel/sched/cpudeadline.c` of Linux 6.12.117.
 
+use super::entity::before;
 use schedlab_machine::{CpuId, CpuSet};
 
 /// What is asked for: a task that looks for a CPU.
@@ -22,15 +23,10 @@ pub struct DeadlineTask<'a> {
 const DENSITY_SHIFT: u32 = 10;
 
 impl DeadlineTask<'_> {
-    /// `dl_task_fits_capacity()`.
-    fn fits(&self, capacity: u64) -> bool {
+    /// A CPU of so much capacity, out of 1024, is fast enough (`dl_task_fits_capacity()`).
+    pub fn fits(&self, capacity: u64) -> bool {
         capacity >= self.density >> DENSITY_SHIFT
     }
-}
-
-/// Earlier, though deadlines wrap (`dl_time_before()`).
-fn before(a: u64, b: u64) -> bool {
-    (a.wrapping_sub(b) as i64) < 0
 }
 
 /// The map of deadlines.
@@ -116,11 +112,14 @@ impl DeadlineMap {
                 None => free,
             };
         }
+        if self.is_latest_later(task) { CpuSet::of(self.items[0].1) } else { CpuSet::EMPTY }
+    }
+
+    /// The CPU with the latest deadline is allowed, and its deadline is after the task's
+    /// (`cpudl_find()` without a mask to fill in, which does not ask for free CPUs).
+    pub fn is_latest_later(&self, task: &DeadlineTask<'_>) -> bool {
         let (deadline_ns, cpu) = self.items[0];
-        if task.allowed.contains(cpu) && before(task.deadline_ns, deadline_ns) {
-            return CpuSet::of(cpu);
-        }
-        CpuSet::EMPTY
+        task.allowed.contains(cpu) && before(task.deadline_ns, deadline_ns)
     }
 
     fn big_enough(task: &DeadlineTask<'_>, free: CpuSet, capacities: &[u64]) -> CpuSet {

@@ -4,6 +4,8 @@
 //!
 //! Source: `kernel/sched/deadline.c` of Linux 6.12.117.
 
+use super::entity::{BW_SHIFT, before};
+
 /// Run time in every period, ns.
 const RUNTIME_NS: u64 = 50_000_000;
 
@@ -12,14 +14,6 @@ const PERIOD_NS: u64 = 1_000_000_000;
 
 /// The timer is not put off for less than this, ns (`dl_server_min_res`).
 const RESOLUTION_NS: u64 = 1_000_000;
-
-/// Fractional bits of a bandwidth (`BW_SHIFT`).
-const BW_SHIFT: u32 = 20;
-
-/// Earlier, though times wrap.
-fn before(a: u64, b: u64) -> bool {
-    (a.wrapping_sub(b) as i64) < 0
-}
 
 /// Whether the CPU should schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +43,11 @@ impl FairServer {
     #[inline]
     pub fn is_queued(&self) -> bool {
         self.queued
+    }
+
+    /// The deadline by which it competes with deadline tasks, ns.
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
     }
 
     /// When [`FairServer::expire`] is to be called.

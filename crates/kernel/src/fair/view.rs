@@ -47,6 +47,10 @@ pub struct CpuState {
     pub util_rt: u64,
     /// Utilisation by deadline tasks.
     pub util_dl: u64,
+    /// Deadline tasks.
+    pub nr_dl: u32,
+    /// Capacity that the CPU's deadline tasks have reserved and use (`cpu_bw_dl()`).
+    pub bw_dl: u64,
     /// Utilisation by interrupts.
     pub util_irq: u64,
     /// `arch_asym_cpu_priority()`.
@@ -79,6 +83,8 @@ impl CpuState {
             hw_pressure: 0,
             util_rt: 0,
             util_dl: 0,
+            nr_dl: 0,
+            bw_dl: 0,
             util_irq: 0,
             asym_priority: -(cpu.0 as i32),
             clamps: QueueClamps::default(),

@@ -16,6 +16,10 @@ impl Scheduler {
         hardware: &mut impl Hardware,
     ) -> CpuId {
         let Some(id) = self.rqs[cpu.index()].curr else { return cpu };
+        if self.is_deadline(id) {
+            // Its reservation is one of all CPUs together: EBUSY.
+            return cpu;
+        }
         self.tasks[id.index()].affinity = affinity;
         let allowed = *self.allowed(id) & CpuSet::first_n(self.cpus.len());
         if self.is_rt(id) {

@@ -108,7 +108,7 @@ impl Scheduler {
     /// `uclamp_rq_inc()`.
     #[inline]
     pub(super) fn enter_clamps(&mut self, cpu: CpuId, id: TaskId) {
-        if !self.uclamp_used || self.entities[id.index()].sched_delayed {
+        if !self.uclamp_used || self.entities[id.index()].sched_delayed || self.is_deadline(id) {
             return;
         }
         let task = &mut self.tasks[id.index()];

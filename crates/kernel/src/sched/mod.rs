@@ -1,9 +1,10 @@
 //! The scheduler core: tasks, run queues, and what happens to them when tasks wake, fork, block,
 //! yield and exit, when the tick fires and when a CPU picks its next task (`kernel/sched/core.c`
-//! with the fair and the real-time class, 6.12).
+//! with the fair, the real-time and the deadline class, 6.12).
 
 mod affinity;
 mod balance;
+mod deadline;
 mod energy;
 mod pick;
 mod placement;
@@ -36,6 +37,14 @@ use crate::hardware::Hardware;
 use crate::rt::RtRules;
 use schedlab_machine::{CpuId, CpuSet};
 use serde::Deserialize;
+
+/// Which rules a task runs by (`p->sched_class`), the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Deadline,
+    RealTime,
+    Fair,
+}
 
 /// The variants and constants of one kernel.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +124,7 @@ pub struct Scheduler {
     /// CPUs that still take part in an attempt to balance that has left some out.
     candidates: CpuSet,
     rt: rt::RtClass,
+    dl: deadline::DlClass,
     /// Chooses frequencies, if it is the governor.
     schedutil: Option<Schedutil>,
 }
@@ -160,6 +170,7 @@ impl Scheduler {
             moving: Vec::with_capacity(32),
             candidates: CpuSet::EMPTY,
             rt: rt::RtClass::new(),
+            dl: deadline::DlClass::default(),
             schedutil: None,
             rqs: (0..cpu_count).map(|_| RunQueue::new(config.fair, now_ns)).collect(),
             classic_cpus: match config.classic {
@@ -275,6 +286,16 @@ impl Scheduler {
         }) as u32)
     }
 
+    /// A task's class.
+    #[inline]
+    fn class(&self, id: TaskId) -> Class {
+        match id {
+            id if self.is_rt(id) => Class::RealTime,
+            id if self.is_deadline(id) => Class::Deadline,
+            _ => Class::Fair,
+        }
+    }
+
     /// The CPUs that a task may use.
     pub fn allowed(&self, task: TaskId) -> &CpuSet {
         &self.affinities[self.tasks[task.index()].affinity.0 as usize]
@@ -291,6 +312,10 @@ impl Scheduler {
             && self.is_rt(curr)
         {
             self.tick_rt(cpu, curr);
+        } else if let Some(curr) = self.rqs[cpu.index()].curr
+            && self.is_deadline(curr)
+        {
+            self.tick_dl(cpu, curr, hardware);
         } else if let Some(curr) = self.rqs[cpu.index()].curr {
             let rq = &mut self.rqs[cpu.index()];
             rq.fair.tick(&mut self.entities, rq.clock.clock_task);

@@ -1,7 +1,7 @@
 //! Tasks go: block, yield, end; and the CPU picks its next one (`__schedule()`).
 
 use super::run_queue::Averages;
-use super::{Scheduler, TaskState};
+use super::{Class, Scheduler, TaskState};
 use crate::fair::TaskId;
 use crate::fair::balance::is_core_idle;
 use crate::fair::entity::Dequeue;
@@ -30,6 +30,8 @@ impl Scheduler {
         let curr = self.rqs[cpu.index()].curr;
         if let Some(curr) = curr.filter(|&curr| self.is_rt(curr)) {
             self.yield_rt(cpu, curr);
+        } else if let Some(curr) = curr.filter(|&curr| self.is_deadline(curr)) {
+            self.yield_dl(cpu, curr);
         } else {
             let rq = &mut self.rqs[cpu.index()];
             rq.fair.yield_curr(&mut self.entities, rq.clock.clock_task);
@@ -48,9 +50,9 @@ impl Scheduler {
                 next = self.pick_class(cpu, hardware);
             }
         }
-        let next_is_rt = next.is_some_and(|next| self.is_rt(next));
+        let class = next.map_or(Class::Fair, |next| self.class(next));
         if let Some(next) = next
-            && !next_is_rt
+            && class == Class::Fair
         {
             // The task that runs goes to the end of the list, so that it is moved last. Classic
             // kernels keep the order in which tasks came.
@@ -82,10 +84,15 @@ impl Scheduler {
             return next;
         }
         if let Some(prev) = prev {
-            if self.is_rt(prev) {
-                self.put_prev_rt(cpu, prev);
-            } else if self.entities[prev.index()].on_rq {
-                self.update_load(cpu, prev);
+            match self.class(prev) {
+                Class::RealTime => self.put_prev_rt(cpu, prev),
+                Class::Deadline => {
+                    // That its run time is used up at last changes nothing: it goes.
+                    self.put_prev_dl(cpu, prev);
+                    self.rqs[cpu.index()].need_resched = false;
+                }
+                Class::Fair if self.entities[prev.index()].on_rq => self.update_load(cpu, prev),
+                Class::Fair => {}
             }
         }
         let rq = &mut self.rqs[cpu.index()];
@@ -95,15 +102,15 @@ impl Scheduler {
             self.account_switch(cpu, prev, next);
         }
         if let Some(next) = next {
-            if next_is_rt {
-                self.set_next_rt(cpu, next, prev);
-            } else {
-                self.update_load(cpu, next);
+            match class {
+                Class::RealTime => self.set_next_rt(cpu, next, prev),
+                Class::Deadline => self.set_next_dl(cpu, next, prev),
+                Class::Fair => self.update_load(cpu, next),
             }
             self.tasks[next.index()].switches += 1;
         }
         let rq = &mut self.rqs[cpu.index()];
-        rq.fair.switch_to(&mut self.entities, next.filter(|_| !next_is_rt), now_ns);
+        rq.fair.switch_to(&mut self.entities, next.filter(|_| class == Class::Fair), now_ns);
         rq.curr = next;
         // The trace shows the stopper thread as the idle task.
         if next != prev {
@@ -117,9 +124,12 @@ impl Scheduler {
         if self.rt.active {
             self.arm_timer(cpu, hardware);
         }
-        if next_is_rt {
-            // What waits behind it may find another CPU (rt_queue_push_tasks()).
-            self.push_all(cpu, cpu, hardware);
+        // What waits behind it may find another CPU (rt_queue_push_tasks(),
+        // deadline_queue_push_tasks()).
+        match class {
+            Class::RealTime => self.push_all(cpu, cpu, hardware),
+            Class::Deadline => self.push_all_dl(cpu, cpu, hardware),
+            Class::Fair => {}
         }
         next
     }
@@ -127,6 +137,11 @@ impl Scheduler {
     /// The next task of the most urgent class that has any.
     #[inline]
     fn pick_class(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
+        if self.dl.active
+            && let Some(next) = self.pick_dl(cpu, hardware)
+        {
+            return Some(next);
+        }
         if self.rt.active
             && let Some(next) = self.pick_rt(cpu, hardware)
         {
@@ -170,7 +185,8 @@ impl Scheduler {
         let rq = &mut self.rqs[cpu.index()];
         let none = crate::pelt::Avg::default();
         let rt = if self.rt.active { self.rt.queues[cpu.index()].avg } else { none };
-        rq.clock.enter_idle(&rq.avg, &rt, &none);
+        let dl = self.dl.queues.get(cpu.index()).map_or(none, |part| part.avg);
+        rq.clock.enter_idle(&rq.avg, &rt, &dl);
         self.publish(cpu);
         if !self.domains.smt_active() {
             return;
@@ -188,10 +204,10 @@ impl Scheduler {
         hardware: &mut impl Hardware,
     ) {
         self.update_clock(cpu, hardware);
-        if self.is_rt(id) {
-            self.put_prev_rt(cpu, id);
-        } else {
-            self.update_load(cpu, id);
+        match self.class(id) {
+            Class::RealTime => self.put_prev_rt(cpu, id),
+            Class::Deadline => self.put_prev_dl(cpu, id),
+            Class::Fair => self.update_load(cpu, id),
         }
         let rq = &mut self.rqs[cpu.index()];
         rq.fair.put_prev(&mut self.entities, rq.clock.clock_task);

@@ -3,7 +3,7 @@
 
 use super::run_queue::update_avg;
 use super::task::UTIL_AVG_UNCHANGED;
-use super::{NewTask, Scheduler, Task, TaskState, TtwuQueue};
+use super::{Class, NewTask, Scheduler, Task, TaskState, TtwuQueue};
 use crate::fair::TaskId;
 use crate::fair::entity::{Enqueue, Entity, FairPolicy};
 use crate::fair::slow_path::SlowPath;
@@ -59,8 +59,12 @@ impl Scheduler {
             switches: 0,
             migrations: 0,
         });
+        if new.deadline.is_some() && !self.rt.active {
+            self.activate_rt();
+        }
         self.create_rt(new.real_time);
-        if !self.is_rt(id) {
+        self.create_dl(new.deadline);
+        if self.class(id) == Class::Fair {
             let rq = &mut self.rqs[cpu.index()];
             rq.fair.fork(&mut self.entities, id, rq.clock.clock_task);
         }
@@ -129,11 +133,12 @@ impl Scheduler {
     /// A new task's first wake-up, by the current task of `parent_cpu` (`wake_up_new_task()`).
     pub fn wake_new(&mut self, id: TaskId, parent_cpu: CpuId, hardware: &mut impl Hardware) {
         hardware.charge(parent_cpu, Path::Wakeup);
-        let rt = self.is_rt(id);
-        let cpu = if rt {
-            self.select_rt(id, parent_cpu, hardware)
-        } else {
-            self.select_slow(id, parent_cpu, Occasion::Fork, hardware)
+        let cpu = match self.class(id) {
+            Class::RealTime => self.select_rt(id, parent_cpu, hardware),
+            // A task is born as a fair one, and asks for the class once it runs.
+            Class::Deadline | Class::Fair => {
+                self.select_slow(id, parent_cpu, Occasion::Fork, hardware)
+            }
         };
         let task = &mut self.tasks[id.index()];
         task.state = TaskState::Runnable;
@@ -149,8 +154,21 @@ impl Scheduler {
         self.enqueue(cpu, id, Enqueue::Initial);
         hardware.trace(parent_cpu, TracePoint::WakeupNew { task: id, target_cpu: cpu });
         self.check_preempt(cpu, id, parent_cpu, hardware);
-        if rt {
-            self.woken_rt(cpu, id, parent_cpu, hardware);
+        self.woken(cpu, id, parent_cpu, hardware);
+    }
+
+    /// A task that was woken, and waits for a more urgent one, is pushed to another CPU at once.
+    fn woken(
+        &mut self,
+        cpu: CpuId,
+        id: TaskId,
+        executing_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
+        match self.class(id) {
+            Class::RealTime => self.woken_rt(cpu, id, executing_cpu, hardware),
+            Class::Deadline => self.woken_dl(cpu, id, executing_cpu, hardware),
+            Class::Fair => {}
         }
     }
 
@@ -182,15 +200,17 @@ impl Scheduler {
             hardware.trace(waker_cpu, TracePoint::Wakeup { task: id, target_cpu: prev_cpu });
             return true;
         }
-        let rt = self.is_rt(id);
-        let cpu = if rt {
-            self.select_rt(id, waker_cpu, hardware)
-        } else {
-            self.select_wake(id, waker_cpu, flags, hardware)
+        let class = self.class(id);
+        let cpu = match class {
+            Class::RealTime => self.select_rt(id, waker_cpu, hardware),
+            Class::Deadline => self.select_dl(id, waker_cpu, hardware),
+            Class::Fair => self.select_wake(id, waker_cpu, flags, hardware),
         };
         if cpu != prev_cpu {
-            if !rt {
-                self.leave_asleep(id, prev_cpu);
+            match class {
+                Class::RealTime => {}
+                Class::Deadline => self.leave_bandwidth(prev_cpu, id),
+                Class::Fair => self.leave_asleep(id, prev_cpu),
             }
             self.set_cpu(id, cpu, waker_cpu, hardware);
         }
@@ -349,9 +369,7 @@ impl Scheduler {
         rq.end_idle(self.config.classic.is_some());
         self.cpus[cpu.index()].idle_stamp_ns = rq.idle_stamp_ns;
         hardware.trace(executing_cpu, TracePoint::Wakeup { task: id, target_cpu: cpu });
-        if self.is_rt(id) {
-            self.woken_rt(cpu, id, executing_cpu, hardware);
-        }
+        self.woken(cpu, id, executing_cpu, hardware);
     }
 
     /// Does the wake-ups that other CPUs left for `cpu` (`sched_ttwu_pending()`).
@@ -417,7 +435,7 @@ impl Scheduler {
     /// (`sched_exec()`). Returns where it is now.
     pub fn exec(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> CpuId {
         let Some(id) = self.rqs[cpu.index()].curr else { return cpu };
-        if self.is_rt(id) {
+        if self.class(id) != Class::Fair {
             return cpu;
         }
         let to_cpu = self.select_slow(id, cpu, Occasion::Exec, hardware);

@@ -1,7 +1,7 @@
 //! Placement by load weights. The decisions are in [`crate::fair::classic::place`].
 
 use super::placement::WakeFlags;
-use super::{Scheduler, TaskState};
+use super::{Class, Scheduler, TaskState};
 use crate::fair::TaskId;
 use crate::fair::classic::ClassicRules;
 use crate::fair::classic::place::{Place, Placed, Woken};
@@ -47,7 +47,8 @@ impl Scheduler {
     ) -> CpuId {
         let current = self.rqs[waker_cpu.index()].curr;
         let weighs = |current: TaskId| {
-            let fair = !self.is_rt(current) && self.tasks[current.index()].state != TaskState::Dead;
+            let fair = self.class(current) == Class::Fair
+                && self.tasks[current.index()].state != TaskState::Dead;
             if fair { self.entities[current.index()].load.unscaled() } else { 0 }
         };
         let woken =

@@ -2,6 +2,7 @@
 
 use super::balance::QueueState;
 use super::{Scheduler, TaskState};
+use crate::deadline::entity::{BW_SHIFT, Why};
 use crate::fair::TaskId;
 use crate::fair::entity::{Dequeue, Enqueue};
 use crate::fair::queue::{FairQueue, FairRules};
@@ -51,6 +52,8 @@ pub struct RunQueue {
     pub(super) clamps: QueuedClamps,
     /// The CPU that code on this one chose last where any would do (`distribute_cpu_mask_prev`).
     pub(super) chosen_last: Option<CpuId>,
+    /// How fast the CPU ran until the clocks were brought up to date, out of 1024.
+    pub(super) frequency: u64,
 }
 
 /// `cfs_rq->removed`.
@@ -61,6 +64,9 @@ pub(super) struct Removed {
     pub util_avg: u64,
     pub runnable_avg: u64,
 }
+
+/// Fractional bits of a capacity (`SCHED_CAPACITY_SHIFT`).
+const SCHED_CAPACITY_SHIFT: u32 = 10;
 
 /// Waiting tasks for which a queue has room without allocating.
 const QUEUE_ROOM: usize = 64;
@@ -99,6 +105,7 @@ impl RunQueue {
             util_changed: false,
             clamps: QueuedClamps::default(),
             chosen_last: None,
+            frequency: 1024,
         }
     }
 
@@ -145,6 +152,7 @@ impl Scheduler {
         let frequency = hardware.frequency_capacity(cpu);
         let capacity = self.cpus[cpu.index()].capacity_orig;
         let idle = rq.curr.is_none() && !rq.stopper_ran;
+        rq.frequency = frequency;
         rq.clock.advance(delta_ns, irq_ns, idle, frequency, capacity);
     }
 
@@ -161,6 +169,12 @@ impl Scheduler {
             let rt = &self.rt.queues[cpu.index()];
             state.nr_running += rt.nr_running();
             state.util_rt = rt.avg.util_avg;
+        }
+        if let Some(part) = self.dl.queues.get(cpu.index()) {
+            state.nr_dl = part.queue.all().len() as u32;
+            state.nr_running += state.nr_dl;
+            state.util_dl = part.avg.util_avg;
+            state.bw_dl = (part.running_bw << SCHED_CAPACITY_SHIFT) >> BW_SHIFT;
         }
         state.h_nr_queued = counts.nr_running;
         state.h_nr_delayed = counts.nr_delayed;
@@ -261,6 +275,16 @@ impl Scheduler {
         }
         if self.is_rt(id) {
             self.enqueue_rt(cpu, id);
+        } else if self.is_deadline(id) {
+            self.enqueue_dl(
+                cpu,
+                id,
+                match why {
+                    Enqueue::Initial => Why::Initial,
+                    Enqueue::Wakeup => Why::Wakeup,
+                    Enqueue::Move => Why::Move,
+                },
+            );
         } else {
             self.enqueue_fair(cpu, id, why);
             // A new task starts with half of what its CPU has to spare, which says little.
@@ -283,7 +307,7 @@ impl Scheduler {
         if !revived {
             rq.tasks.push(id);
             if self.rt.active && rq.fair.nr_running() == 1 {
-                self.serve_fair(cpu, self.rt_nr_running(cpu) == 0);
+                self.serve_fair(cpu, self.rt_nr_running(cpu) + self.dl_nr_running(cpu) == 0);
             }
             self.overloaded |= self.nr_running(cpu) == 2;
         }
@@ -304,6 +328,10 @@ impl Scheduler {
         }
         if self.is_rt(id) {
             self.dequeue_rt(cpu, id);
+            return true;
+        }
+        if self.is_deadline(id) {
+            self.dequeue_dl(cpu, id, why != Dequeue::Move);
             return true;
         }
         let was_delayed = self.entities[id.index()].sched_delayed;

@@ -1,5 +1,6 @@
 //! A task, as the scheduler core knows it.
 
+use crate::deadline::entity::Reservation;
 use crate::fair::TaskId;
 use crate::fair::entity::FairPolicy;
 use crate::fair::uclamp::TaskClamps;
@@ -39,6 +40,8 @@ pub struct NewTask {
     pub per_cpu_kthread: bool,
     /// A real-time task; what it would be in the fair class has no effect then.
     pub real_time: Option<RealTime>,
+    /// A deadline task, which is no real-time one then.
+    pub deadline: Option<Reservation>,
     /// Utilisation clamps, if it asks for any (`sched_attr::sched_util_min`, `sched_util_max`).
     pub clamps: Option<TaskClamps>,
 }

@@ -1,6 +1,6 @@
 //! What must hold between any two steps of the scheduler, as a check that tests run.
 
-use super::{Scheduler, TaskState};
+use super::{Class, Scheduler, TaskState};
 use crate::fair::TaskId;
 use crate::fair::census::Census;
 use crate::fair::entity::FairPolicy;
@@ -19,8 +19,10 @@ impl Scheduler {
         for index in 0..self.rqs.len() {
             self.verify_queue(CpuId(index as u32), &mut places)?;
             self.verify_rt_queue(CpuId(index as u32), &mut places)?;
+            self.verify_dl_queue(CpuId(index as u32), &mut places)?;
         }
         self.verify_rt()?;
+        self.verify_dl()?;
         self.verify_sums()?;
         self.verify_idle_balancing()?;
         for (index, &places) in places.iter().enumerate() {
@@ -57,7 +59,7 @@ impl Scheduler {
         if rq.util_est != util_est {
             return wrong(format!("util_est is {}, of its tasks {util_est}", rq.util_est));
         }
-        if rq.curr.filter(|&curr| !self.is_rt(curr)) != fair.curr() {
+        if rq.curr.filter(|&curr| self.class(curr) == Class::Fair) != fair.curr() {
             return wrong(format!("{:?} runs, but {:?} is picked", rq.curr, fair.curr()));
         }
         if let Some(curr) = rq.curr

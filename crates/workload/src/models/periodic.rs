@@ -16,11 +16,17 @@ pub struct Options {
     pub run_us: u64,
     /// Period, us.
     pub period_us: u64,
-    /// Policy of all tasks: `other`, `batch`, `idle`, `fifo` or `rr`.
+    /// Policy of all tasks: `other`, `batch`, `idle`, `fifo`, `rr` or `deadline`.
     pub policy: PolicyName,
     /// Their priority under `fifo` and `rr`, 1 to 99.
     pub priority: u8,
-    /// Their nice level otherwise.
+    /// Run time that each reserves under `deadline`, us; none: `run_us`.
+    pub dl_runtime_us: Option<u64>,
+    /// By when it is to be had, us; none: `period_us`.
+    pub dl_deadline_us: Option<u64>,
+    /// The period of the reservation, us; none: `period_us`.
+    pub dl_period_us: Option<u64>,
+    /// Their nice level under `other` and `batch`.
     pub nice: i32,
     /// Least utilisation for which each wants to be taken (`uclamp_min`), 0 to 1024.
     pub uclamp_min: u16,
@@ -44,6 +50,8 @@ pub enum PolicyName {
     Fifo,
     /// `SCHED_RR`.
     Rr,
+    /// `SCHED_DEADLINE`.
+    Deadline,
 }
 
 impl Default for Options {
@@ -54,6 +62,9 @@ impl Default for Options {
             period_us: 10_000,
             policy: PolicyName::Other,
             priority: 50,
+            dl_runtime_us: None,
+            dl_deadline_us: None,
+            dl_period_us: None,
             nice: 0,
             uclamp_min: 0,
             uclamp_max: 1024,
@@ -70,6 +81,13 @@ impl Model for Options {
         in_range(name, "priority", u64::from(self.priority), (1, 99))?;
         in_range(name, "uclamp_max", self.uclamp_max.into(), (0, 1024))?;
         in_range(name, "uclamp_min", self.uclamp_min.into(), (0, self.uclamp_max.into()))?;
+        for (option, us) in [
+            ("dl_runtime_us", self.dl_runtime_us),
+            ("dl_deadline_us", self.dl_deadline_us),
+            ("dl_period_us", self.dl_period_us),
+        ] {
+            in_range(name, option, us.unwrap_or(1), (1, 1_000_000_000))?;
+        }
         in_range(name, "stagger_ns", self.stagger_ns, (0, 1_000_000_000))?;
         let mut build = Builder::new(name);
         let periods = build.metric("periods", "1/s", Better::Higher, MetricKind::Rate);
@@ -99,6 +117,11 @@ impl Model for Options {
             PolicyName::Idle => Policy::Idle,
             PolicyName::Fifo => Policy::Fifo(self.priority),
             PolicyName::Rr => Policy::RoundRobin(self.priority),
+            PolicyName::Deadline => Policy::Deadline {
+                runtime_ns: self.dl_runtime_us.unwrap_or(self.run_us) * 1000,
+                deadline_ns: self.dl_deadline_us.unwrap_or(self.period_us) * 1000,
+                period_ns: self.dl_period_us.unwrap_or(self.period_us) * 1000,
+            },
         };
         for index in 0..self.tasks {
             build.spawn(task, index % cpus.max(1), u64::from(index) * self.stagger_ns);

@@ -96,10 +96,21 @@ fn policy(text: &str) -> Result<Policy, String> {
         ["idle"] => Some(Policy::Idle),
         ["fifo", word] => priority(word).map(Policy::Fifo),
         ["rr", word] => priority(word).map(Policy::RoundRobin),
+        ["deadline", runtime, deadline, period] => {
+            match [runtime, deadline, period].map(super::text::time_ns) {
+                [Ok(runtime_ns), Ok(deadline_ns), Ok(period_ns)] => {
+                    Some(Policy::Deadline { runtime_ns, deadline_ns, period_ns })
+                }
+                _ => None,
+            }
+        }
         _ => None,
     };
     policy.ok_or_else(|| {
-        format!("policy {text} is none; there are normal, batch, idle, fifo 1-99 and rr 1-99")
+        format!(
+            "policy {text} is none; there are normal, batch, idle, fifo 1-99, rr 1-99, and \
+             deadline with run time, deadline and period, such as deadline 2ms 8ms 10ms"
+        )
     })
 }
 

@@ -37,6 +37,13 @@ impl Recording {
                     let name = task.attributes.policy.name();
                     head.push(format!("\"policy\": \"{name}\", \"priority\": {priority}"));
                 }
+                Policy::Deadline { runtime_ns, deadline_ns, period_ns } => head.push(format!(
+                    "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": {}, \"dl-deadline\": {}, \
+                     \"dl-period\": {}",
+                    us(runtime_ns),
+                    us(deadline_ns),
+                    us(period_ns)
+                )),
                 Policy::Idle => head.push("\"policy\": \"SCHED_IDLE\"".to_owned()),
             }
             if task.attributes.nice != 0 && task.attributes.policy.priority().is_none() {

@@ -39,6 +39,10 @@ impl Recording {
                 Policy::Idle => Some("idle".to_owned()),
                 Policy::Fifo(priority) => Some(format!("fifo {priority}")),
                 Policy::RoundRobin(priority) => Some(format!("rr {priority}")),
+                Policy::Deadline { runtime_ns, deadline_ns, period_ns } => {
+                    let times = [runtime_ns, deadline_ns, period_ns].map(time_text);
+                    Some(format!("deadline {}", times.join(" ")))
+                }
             };
             if let Some(policy) = policy {
                 let _ = writeln!(out, "policy = \"{policy}\"");

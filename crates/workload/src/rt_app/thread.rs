@@ -57,6 +57,7 @@ pub(super) enum PolicyName {
     Idle,
     Fifo,
     RoundRobin,
+    Deadline,
 }
 
 /// Priority of real-time threads that name none.
@@ -68,7 +69,14 @@ struct Scheduling {
     policy: PolicyName,
     /// A nice level or a real-time priority, and its line.
     priority: Option<(i64, usize)>,
+    /// `dl-runtime`, `dl-deadline` and `dl-period`, us.
+    reservation: [Option<i64>; 3],
+    /// The line that says the policy or the reservation.
+    line: usize,
 }
+
+/// The keys of a reservation.
+const RESERVATION: [&str; 3] = ["dl-runtime", "dl-deadline", "dl-period"];
 
 /// The names of events. A key may go on after the name, as rt-app allows in order to make keys
 /// unique, so a name that begins another one stands after it.
@@ -128,11 +136,12 @@ impl Reader<'_> {
             "SCHED_IDLE" => Ok(PolicyName::Idle),
             "SCHED_FIFO" => Ok(PolicyName::Fifo),
             "SCHED_RR" => Ok(PolicyName::RoundRobin),
+            "SCHED_DEADLINE" => Ok(PolicyName::Deadline),
             other => Err(self.error(
                 member.line,
                 format!(
-                    "policy {other} is not modelled; SCHED_OTHER, SCHED_IDLE, SCHED_FIFO and \
-                     SCHED_RR are"
+                    "policy {other} is not modelled; SCHED_OTHER, SCHED_IDLE, SCHED_FIFO, SCHED_RR \
+                     and SCHED_DEADLINE are"
                 ),
             )),
         }
@@ -152,7 +161,12 @@ impl Reader<'_> {
             cpus: None,
             attributes: Attributes::default(),
         };
-        let mut scheduling = Scheduling { policy: default_policy, priority: None };
+        let mut scheduling = Scheduling {
+            policy: default_policy,
+            priority: None,
+            reservation: [None; 3],
+            line: member.line,
+        };
         let mut own = Phase { loops: 1, cpus: None, events: Vec::new() };
         let mut phases = None;
         for member in self.object(&member.key, &member.value)? {
@@ -211,7 +225,7 @@ impl Reader<'_> {
     fn schedule(
         &self,
         attributes: &mut Attributes,
-        Scheduling { policy, priority }: Scheduling,
+        Scheduling { policy, priority, reservation, line }: Scheduling,
     ) -> Result<(), WorkloadError> {
         let within = |low: i64, high: i64, default: i64| match priority {
             None => Ok(default),
@@ -224,12 +238,42 @@ impl Reader<'_> {
         attributes.policy = match policy {
             PolicyName::Fifo => Policy::Fifo(within(1, 99, PRIORITY_DEFAULT)? as u8),
             PolicyName::RoundRobin => Policy::RoundRobin(within(1, 99, PRIORITY_DEFAULT)? as u8),
+            PolicyName::Deadline => self.reserve(reservation, line)?,
             PolicyName::Other | PolicyName::Idle => {
+                // For a fair task, the runtime is the slice that it asks for (sched_setattr()).
+                attributes.slice_ns = match reservation[0] {
+                    Some(slice_us) if (100..=100_000).contains(&slice_us) => {
+                        Some(slice_us as u64 * 1000)
+                    }
+                    Some(_) => {
+                        let what = "dl-runtime must be a whole number in 100 to 100000, the \
+                                    slice of a thread that is no deadline one";
+                        return Err(self.error(line, what));
+                    }
+                    None => None,
+                };
                 attributes.nice = within(-20, 19, 0)? as i32;
                 if policy == PolicyName::Idle { Policy::Idle } else { Policy::Normal }
             }
         };
         Ok(())
+    }
+
+    /// A deadline thread: what it leaves out of deadline and period is as the other one, and the
+    /// period without any is the run time (rt-app's defaults).
+    fn reserve(
+        &self,
+        [runtime, deadline, period]: [Option<i64>; 3],
+        line: usize,
+    ) -> Result<Policy, WorkloadError> {
+        let Some(runtime_us) = runtime else {
+            return Err(self.error(line, "SCHED_DEADLINE needs a dl-runtime, us; give one"));
+        };
+        let period_us = period.unwrap_or(runtime_us);
+        let deadline_us = deadline.unwrap_or(period_us);
+        let [runtime_ns, deadline_ns, period_ns] =
+            [runtime_us, deadline_us, period_us].map(|us| us as u64 * 1000);
+        Ok(Policy::Deadline { runtime_ns, deadline_ns, period_ns })
     }
 
     /// A property, or else an event.
@@ -242,7 +286,20 @@ impl Reader<'_> {
     ) -> Result<(), WorkloadError> {
         let attributes = &mut thread.attributes;
         match member.key.as_str() {
-            "policy" => scheduling.policy = self.policy(member)?,
+            "policy" => {
+                let policy = self.policy(member)?;
+                if std::mem::replace(&mut scheduling.policy, policy) != policy {
+                    scheduling.line = member.line;
+                }
+            }
+            key if RESERVATION.contains(&key) => {
+                let place = RESERVATION.iter().position(|name| *name == key).unwrap_or(0);
+                let time_us = Some(self.integer(member, (1, TIME_MAX_US))?);
+                let known = &mut scheduling.reservation[place];
+                if std::mem::replace(known, time_us) != time_us {
+                    scheduling.line = member.line;
+                }
+            }
             "priority" => {
                 let priority = self.integer(member, (-20, 99))?;
                 // A phase that says the same again changes nothing.
@@ -253,11 +310,6 @@ impl Reader<'_> {
             "cpus" => {
                 phase.cpus = Some(self.cpus(member)?);
                 attributes.affinity_from = Some((self.path.to_owned(), member.line));
-            }
-            // For a fair task, the runtime is the slice that it asks for (sched_setattr()).
-            "dl-runtime" => {
-                let slice_us = self.integer(member, (100, 100_000))?;
-                attributes.slice_ns = Some(slice_us as u64 * 1000);
             }
             "util_min" | "util_max" => {
                 let value = self.integer(member, (0, 1024))? as u16;

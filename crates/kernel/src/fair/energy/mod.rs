@@ -173,7 +173,7 @@ pub(crate) fn map_util_perf(util: u64) -> u64 {
 
 /// Real-time tasks run or wait (`rt_rq_is_runnable()`).
 fn runs_real_time(state: &CpuState) -> bool {
-    state.nr_running > state.h_nr_queued
+    state.nr_running > state.h_nr_queued + state.nr_dl
 }
 
 /// Interrupts take time from all classes alike (`scale_irq_capacity()`).
@@ -221,7 +221,8 @@ pub(crate) fn frequency_util_6_1(
     if util + state.util_dl >= max {
         return max;
     }
-    (scale_irq_capacity(util, state.util_irq, max) + state.util_irq).min(max)
+    // Bandwidth is what deadline tasks may need, so a frequency is chosen for it, not for use.
+    (scale_irq_capacity(util, state.util_irq, max) + state.util_irq + state.bw_dl).min(max)
 }
 
 /// A minimum counts before a maximum (`uclamp_rq_util_with()`).
@@ -242,7 +243,7 @@ pub(crate) fn performance_6_12(
     if state.util_irq >= scale {
         (low, high) = (scale, scale);
     } else {
-        low = state.util_irq.max(state.clamps.min());
+        low = (state.util_irq + state.bw_dl).max(state.clamps.min());
         if !clamped && runs_real_time(state) {
             low = low.max(scale);
         }

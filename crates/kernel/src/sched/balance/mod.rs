@@ -183,7 +183,7 @@ impl Scheduler {
         rq.balance.last_blocked_update = hardware.jiffies();
         let mut decays = rq.avg.load_avg != 0 || rq.avg.util_avg != 0;
         if self.rt.active {
-            decays |= self.age_rt_load(cpu);
+            decays |= self.age_rt_load(cpu) | self.age_dl_load(cpu);
         }
         self.rqs[cpu.index()].balance.has_blocked_load &= decays;
         self.publish(cpu);

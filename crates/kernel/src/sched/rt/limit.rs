@@ -1,7 +1,7 @@
 //! What is left for fair tasks while real-time ones would take everything: a limit on the run time
 //! of real-time tasks, or a deadline server for the fair ones.
 
-use super::super::Scheduler;
+use super::super::{Class, Scheduler};
 use crate::deadline::fair_server::Resched;
 use crate::fair::TaskId;
 use crate::hardware::Hardware;
@@ -18,6 +18,8 @@ impl Scheduler {
         let now_ns = self.rqs[cpu.index()].clock.clock;
         let part = &mut self.rt.queues[cpu.index()];
         part.armed_ns = part.armed_ns.filter(|&armed_ns| armed_ns > now_ns);
+        self.expire_dl(cpu, now_ns, hardware);
+        let part = &mut self.rt.queues[cpu.index()];
         if self.config.rt.limit == Limit::FairServer {
             if part.server.timer_ns().is_some_and(|timer_ns| timer_ns <= now_ns) {
                 let resched = part.server.expire(now_ns);
@@ -32,9 +34,11 @@ impl Scheduler {
 
     /// Sees to it that the timer fires when it is due next.
     pub(in super::super) fn arm_timer(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        let tasks_ns = self.dl_timer_ns(cpu);
         let part = &mut self.rt.queues[cpu.index()];
         let period = self.rt.period_end_ns.filter(|(on, _)| *on == cpu).map(|(_, end_ns)| end_ns);
-        let Some(due_ns) = part.server.timer_ns().or(period) else { return };
+        let timers = [part.server.timer_ns(), period, tasks_ns];
+        let Some(due_ns) = timers.into_iter().flatten().min() else { return };
         if part.armed_ns.is_none_or(|armed_ns| armed_ns > due_ns) {
             part.armed_ns = Some(due_ns);
             hardware.arm_timer(cpu, due_ns);
@@ -162,7 +166,7 @@ impl Scheduler {
         prev: Option<TaskId>,
         next: Option<TaskId>,
     ) {
-        if let Some(prev) = prev.filter(|&prev| !self.is_rt(prev)) {
+        if let Some(prev) = prev.filter(|&prev| self.class(prev) == Class::Fair) {
             // That it should schedule changes nothing: it does.
             let before = self.rqs[cpu.index()].need_resched;
             self.account_fair(cpu, prev);
@@ -177,18 +181,14 @@ impl Scheduler {
     }
 
     /// Fair tasks go first, but there is none.
-    pub(super) fn end_service(&mut self, cpu: CpuId) {
+    pub(in super::super) fn end_service(&mut self, cpu: CpuId) {
         self.rt.queues[cpu.index()].server.stop();
         self.follow_server(cpu, Resched::No);
     }
 
     /// A server that has its turn is above every real-time priority in the map.
     fn follow_server(&mut self, cpu: CpuId, resched: Resched) {
-        let part = &mut self.rt.queues[cpu.index()];
-        let queued = part.server.is_queued();
-        if std::mem::replace(&mut part.served, queued) != queued {
-            self.note_level(cpu);
-        }
+        self.note_deadlines(cpu);
         if resched == Resched::Yes {
             self.rqs[cpu.index()].need_resched = true;
         }

@@ -7,7 +7,7 @@ mod push_pull;
 mod select;
 mod verify;
 
-use super::Scheduler;
+use super::{Class, Scheduler};
 use crate::deadline::fair_server::FairServer;
 use crate::fair::TaskId;
 use crate::hardware::Hardware;
@@ -64,7 +64,7 @@ pub(super) struct RtRunQueue {
     pub throttled: bool,
     /// Keeps fair tasks from starving.
     pub server: FairServer,
-    /// It has its turn, as the map of priorities knows.
+    /// It or a deadline task has its turn, as the map of priorities knows.
     pub served: bool,
     /// Run time of the current fair task up to which the server knows it, ns.
     pub fair_seen_ns: u64,
@@ -131,7 +131,7 @@ impl Scheduler {
     }
 
     /// The first real-time task comes.
-    fn activate_rt(&mut self) {
+    pub(super) fn activate_rt(&mut self) {
         let cpus = self.rqs.len();
         let fair = RtEntity::new(RtPolicy::Fifo, NOT_RT, 0, 0);
         self.rt.active = true;
@@ -167,7 +167,10 @@ impl Scheduler {
     #[inline]
     pub(super) fn nr_running(&self, cpu: CpuId) -> u32 {
         let fair = self.rqs[cpu.index()].fair.nr_running();
-        if self.rt.active { fair + self.rt_nr_running(cpu) } else { fair }
+        if !self.rt.active {
+            return fair;
+        }
+        fair + self.rt_nr_running(cpu) + self.dl_nr_running(cpu)
     }
 
     /// Real-time tasks on a CPU that may run (`rt_rq->rt_queued`).
@@ -180,9 +183,10 @@ impl Scheduler {
     fn curr_prio(&self, cpu: CpuId) -> u8 {
         let rq = &self.rqs[cpu.index()];
         match rq.curr {
-            // Nothing is more urgent than the stopper thread.
+            // Nothing is more urgent than the stopper thread, or a deadline task.
             None if rq.stopper_ran => 0,
             None => IDLE_PRIO,
+            Some(id) if self.is_deadline(id) => 0,
             Some(id) => match self.rt.entities[id.index()].prio {
                 NOT_RT => FAIR_PRIO,
                 prio => prio,
@@ -218,10 +222,10 @@ impl Scheduler {
 
     /// True if a task is on the queue of its class.
     pub(super) fn is_queued(&self, id: TaskId) -> bool {
-        if self.is_rt(id) {
-            self.rt.entities[id.index()].on_rq
-        } else {
-            self.entities[id.index()].on_rq
+        match self.class(id) {
+            Class::RealTime => self.rt.entities[id.index()].on_rq,
+            Class::Deadline => self.dl.entities[id.index()].on_rq,
+            Class::Fair => self.entities[id.index()].on_rq,
         }
     }
 
@@ -233,12 +237,15 @@ impl Scheduler {
         }
     }
 
-    /// The same, unless the server of the fair tasks has its turn.
-    fn note_level(&mut self, cpu: CpuId) {
-        let part = &self.rt.queues[cpu.index()];
+    /// Tells it that deadline tasks, or the server of the fair ones, have their turn, or have it no
+    /// longer.
+    pub(super) fn note_served(&mut self, cpu: CpuId, served: bool) {
+        let part = &mut self.rt.queues[cpu.index()];
+        if std::mem::replace(&mut part.served, served) == served {
+            return;
+        }
         let own = Level::of_prio(part.queue.highest());
-        let level = if part.server.is_queued() { Some(Level::HIGHER) } else { own };
-        self.rt.map.set(cpu, level);
+        self.rt.map.set(cpu, if served { Some(Level::HIGHER) } else { own });
     }
 
     /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_rt()`).
@@ -300,14 +307,15 @@ impl Scheduler {
             self.rqs[cpu.index()].need_resched = true;
             return;
         };
-        match (self.is_rt(id), self.is_rt(curr)) {
-            (true, true) => self.preempt_rt(cpu, id, curr),
-            (true, false) => self.rqs[cpu.index()].need_resched = true,
-            (false, true) => {}
-            (false, false) => {
+        match (self.class(id), self.class(curr)) {
+            (Class::Deadline, Class::Deadline) => self.preempt_dl(cpu, id, curr),
+            (Class::RealTime, Class::RealTime) => self.preempt_rt(cpu, id, curr),
+            (Class::Fair, Class::Fair) => {
                 let rq = &mut self.rqs[cpu.index()];
                 rq.fair.check_preempt(&mut self.entities, id, rq.clock.clock_task);
             }
+            (Class::Deadline, _) | (_, Class::Fair) => self.rqs[cpu.index()].need_resched = true,
+            (_, Class::Deadline) | (Class::Fair, _) => {}
         }
     }
 
@@ -356,9 +364,10 @@ impl Scheduler {
         let lowers = match rq.curr {
             Some(prev) => {
                 let prev = self.rt.entities[prev.index()];
-                prev.prio < NOT_RT
+                (prev.prio < NOT_RT
                     && !prev.on_rq
-                    && self.rt.queues[cpu.index()].queue.highest() > prev.prio
+                    && self.rt.queues[cpu.index()].queue.highest() > prev.prio)
+                    || self.deadlines_end(cpu)
             }
             None => rq.stopper_ran,
         };

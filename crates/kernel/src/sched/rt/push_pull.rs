@@ -42,8 +42,8 @@ impl Scheduler {
     ) {
         let Some(curr) = self.rqs[cpu.index()].curr else { return };
         let (woken, running) = (self.rt.entities[id.index()], self.rt.entities[curr.index()]);
-        let waits =
-            running.prio < NOT_RT && (!running.is_migratable() || running.prio <= woken.prio);
+        let waits = self.is_deadline(curr)
+            || (running.prio < NOT_RT && (!running.is_migratable() || running.prio <= woken.prio));
         if waits && curr != id && woken.is_migratable() && !self.need_resched(cpu) {
             self.push_all(cpu, executing_cpu, hardware);
         }

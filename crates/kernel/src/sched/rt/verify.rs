@@ -44,7 +44,7 @@ impl Scheduler {
             return wrong(format!("overloaded: {}, but {overloaded}", part.overloaded));
         }
         let level = Level::of_prio(part.queue.highest());
-        if self.rt.map.level(cpu) != level && !part.server.is_queued() {
+        if self.rt.map.level(cpu) != level && !part.served {
             return wrong(format!("the map says {:?}", self.rt.map.level(cpu)));
         }
         // Nothing less urgent runs than what waits here, or the CPU is about to change that.
@@ -83,7 +83,7 @@ impl Scheduler {
             }
             let less = |&other: &CpuId| {
                 let part = &self.rt.queues[other.index()];
-                part.queue.highest() > prio && !part.is_held_back()
+                part.queue.highest() > prio && !part.served && !part.is_held_back()
             };
             let other =
                 self.allowed(id).iter().filter(|cpu| cpu.index() < self.rqs.len()).find(less);

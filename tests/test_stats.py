@@ -9,7 +9,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from schedlab import stats
-from schedlab.stats import Measured, Rules, Summary, compare, mean_interval, spread_pct
+from schedlab.stats import (
+    Measured,
+    Rules,
+    Summary,
+    compare,
+    mean_interval,
+    measure_geometric,
+    spread_pct,
+)
 from schedlab.stats.power import detection_power, equivalence_power, to_detect, to_show_equivalent
 from schedlab.stats.ratio import IndependentMeans, Medians, PairedMeans
 from scipy import stats as reference
@@ -24,6 +32,36 @@ near_pairs = st.lists(st.tuples(near, near), min_size=3, max_size=12)
 
 def spread_out(values: list[float]) -> bool:
     return max(values) - min(values) > 1e-6 * max(map(abs, values))
+
+
+@given(near_pairs)
+@settings(deadline=None)
+def test_a_geometric_mean_s_change_is_tested_by_logarithms(rows: list[tuple[float, float]]) -> None:
+    base, other = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
+    ratios = np.log(other) - np.log(base)
+    assume(spread_out(list(ratios + 1)))
+    found = measure_geometric(list(base), list(other))
+    means = [stats.mean_of(list(values), "geometric") for values in (base, other)]
+    assert means == pytest.approx([reference.gmean(base), reference.gmean(other)])
+    assert found.change_pct == pytest.approx(100 * (means[1] / means[0] - 1), abs=1e-9)
+    scipys = reference.ttest_1samp(ratios, 0)
+    assert found.p == pytest.approx(scipys.pvalue, rel=1e-6, abs=1e-12)
+    bounds = scipys.confidence_interval(0.95)
+    expected = [100 * math.expm1(bounds.low), 100 * math.expm1(bounds.high)]
+    assert found.interval_pct == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    low, high = mean_interval(list(base), mean="geometric") or (0, 0)
+    assert low <= means[0] * (1 + 1e-12)
+    assert math.sqrt(low * high) == pytest.approx(means[0])
+
+
+def test_a_geometric_mean_knows_0_and_refuses_less() -> None:
+    assert stats.mean_of([0.0, 5.0], "geometric") == 0
+    assert mean_interval([0.0, 5.0], mean="geometric") is None
+    assert spread_pct([0.0, 5.0], "geometric") is None
+    with pytest.raises(ValueError, match="positive"):
+        stats.mean_of([-1.0, 5.0], "geometric")
+    with pytest.raises(ValueError, match="positive"):
+        measure_geometric([0.0, 5.0], [1.0, 5.0])
 
 
 @given(near_pairs)

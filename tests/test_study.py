@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from schedlab.cli import main
+from schedlab.report.plots import alone, values
 from schedlab.store import Store
 from schedlab.study import StudyError, load, run_control, run_study
 from schedlab.study.load import text_of
@@ -260,6 +262,53 @@ def test_a_published_change_is_what_a_change_is_near_to(tiny: Path, tmp_path: Pa
     rows = study_json("run", tiny, "--store", tmp_path / "s")["rows"]
     (row,) = (row for row in rows if row["rule"] == "near")
     assert (row["published"], row["expected"], row["ok"]) == (-15, -15, True)
+
+
+def test_means_are_geometric_where_the_study_says_so(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny.csv").write_text(
+        "benchmark,kernel,iteration,value,unit,better\n"
+        "beat,old,1,1,J,lower\nbeat,old,2,4,J,lower\nbeat,new,1,6,J,lower\n"
+    )
+    text = TINY.replace("seed = 5", 'seed = 5\nmean = "geometric"')
+    tiny.write_text(text.replace("not significant", "shown"))
+    found = study_json("run", tiny, "--store", tmp_path / "s")
+    levels, change = found["rows"][:2], found["rows"][2]
+    for row in levels:
+        energies = [
+            each["value"]
+            for each in found["figures"]
+            if (each["kernel"], each["figure"]) == (row["kernel"], "energy")
+        ]
+        assert row["simulated"] == pytest.approx(geometric_mean(energies))
+        assert row["mean"] == "geometric"
+    assert [row["published"] for row in levels] == [2, 6]
+    ratio = levels[1]["simulated"] / levels[0]["simulated"]
+    assert change["simulated"] == pytest.approx(100 * (ratio - 1))
+    assert (change["published"], change["ok"]) == (200, None)
+    title = study("run", tiny, "--store", tmp_path / "s").stdout.splitlines()[0]
+    assert title == "tiny on generic, 3 iterations, geometric means"
+
+
+def test_bars_stand_beside_what_was_published(tiny: Path, tmp_path: Path) -> None:
+    bars = '[[plot]]\ntitle = "Energy"\nfigure = "energy"\ny = "J"\nlines = ["beat"]\n'
+    tiny.write_text(f"{TINY}\n{bars}")
+    result = run_study(load(tiny), store=tmp_path / "s", jobs=1)
+    (plot,) = result.study.plots
+    points = values(result, plot)
+    assert [(point["x"], point["line"]) for point in points] == [("old", "beat"), ("new", "beat")]
+    levels = [row for row in result.rows if row.unit == "J"]
+    assert [point["y"] for point in points] == [row.simulated for row in levels]
+    assert [point["published"] for point in points] == [row.published for row in levels]
+    assert "J" in alone(result, plot)
+    for broken, message in [
+        (f"{bars}logarithmic = true\n", "bars begin at 0"),
+        (f'{bars}points = [{{ kernel = "old" }}, {{ kernel = "new", x = 1 }}]\n', "give it to all"),
+        (f'{bars}points = [{{ kernel = "old", x = 1 }}]\n', "x is missing"),
+        (bars.replace('lines = ["beat"]', ""), "points is missing"),
+    ]:
+        tiny.write_text(f"{TINY}\n{broken}")
+        with pytest.raises(StudyError, match=message):
+            load(tiny)
 
 
 def test_the_number_of_processes_changes_nothing(tiny: Path, tmp_path: Path) -> None:

@@ -216,7 +216,8 @@ def print_result(result: StudyResult, *, explain: bool = False) -> None:
     study = result.study
     size = "small size: " if result.small else ""
     count = study.small_iterations if result.small else study.iterations
-    print_title(f"{study.name} on {', '.join(study.machines)}, {size}{count} iterations")
+    means = ", geometric means" if study.mean == "geometric" else ""
+    print_title(f"{study.name} on {', '.join(study.machines)}, {size}{count} iterations{means}")
     rows = [words.cells(row, several=len(study.machines) > 1) for row in result.rows]
     print_table(
         [
@@ -323,6 +324,8 @@ def _claims(metric: Any) -> str:
         claims.append(f"change within {metric.margin_pct:g} points of {what}")
     elif metric.change == "direction":
         claims.append("change in the published direction")
+    elif metric.change == "shown":
+        claims.append("the change is shown")
     elif metric.change == "fitted":
         claims.append("none: fitted to the published change")
     elif metric.change is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import altair as alt
@@ -11,11 +10,12 @@ import vl_convert
 from markupsafe import Markup
 
 from schedlab.report import charts, page
+from schedlab.stats import mean_of
 from schedlab.study.reading import StudyError
 
 if TYPE_CHECKING:
     from schedlab.study import StudyResult
-    from schedlab.study.model import Plot
+    from schedlab.study.model import Plot, Point
 
 __all__ = ["alone", "drawing", "to_svg", "values"]
 
@@ -27,10 +27,12 @@ COLOURS = 6
 def values(result: StudyResult, plot: Plot) -> list[dict[str, Any]]:
     """Give a plot's points: ``x``, ``line`` and ``y``, the mean over iterations.
 
+    Of bars there is also what was ``published``.
+
     Raises :class:`schedlab.StudyError` for a figure that a workload does not have.
     """
     places = [
-        (point.x, line, point.workload or line, point.kernel or line)
+        (_x(point), line, point.workload or line, point.kernel or line)
         for line in _lines(result, plot)
         for point in plot.points
     ]
@@ -47,8 +49,24 @@ def values(result: StudyResult, plot: Plot) -> list[dict[str, Any]]:
                 f"figure {plot.figure!r}"
             )
         if own := found[workload, kernel]:
-            points.append({"x": x, "line": line, "y": fmean(own)})
+            published = _published(result, plot, workload, kernel) if plot.bars else None
+            y = mean_of(own, result.study.mean)
+            points.append({"x": x, "line": line, "y": y, "published": published})
     return points
+
+
+def _x(point: Point) -> float | str:
+    return (point.kernel or point.workload or "") if point.x is None else point.x
+
+
+def _published(result: StudyResult, plot: Plot, workload: str, kernel: str) -> float | None:
+    study = result.study
+    for metric in study.metrics:
+        if (metric.workload, metric.figure) == (workload, plot.figure) and study.published:
+            found = study.published.values.get((metric.published or "", kernel))
+            if found and not (result.small and metric.full_size):
+                return mean_of(found, metric.mean)
+    return None
 
 
 def _lines(result: StudyResult, plot: Plot) -> list[str]:
@@ -63,28 +81,59 @@ def drawing(result: StudyResult, plot: Plot) -> Markup:
         # A logarithm knows no zero.
         points = [point for point in points if point["x"] > 0 and point["y"] > 0]
     lines = _lines(result, plot)
+    legend = alt.Legend(symbolType="square" if plot.bars else "stroke")
+    colour = alt.Color(
+        "line:N",
+        legend=None if plot.bars and len(lines) == 1 else legend,
+        title="workload" if plot.lines else "kernel",
+        scale=alt.Scale(
+            domain=lines,
+            range=[f"var(--series-{index % COLOURS})" for index in range(len(lines))],
+        ),
+    )
+    if plot.bars:
+        return to_svg(_bars(plot, points, lines, colour))
     x = alt.X(
         "x:Q",
         title=plot.x_title,
         scale=alt.Scale(type=kind, nice=False),
-        axis=alt.Axis(values=sorted({point.x for point in plot.points}), format=",", grid=False),
+        axis=alt.Axis(
+            values=sorted({point.x for point in plot.points if point.x is not None}),
+            format=",",
+            grid=False,
+        ),
     )
     base = alt.Chart(alt.InlineData(values=points)).encode(
         x=x,
         y=alt.Y("y:Q", title=plot.y_title, scale=alt.Scale(type=kind, zero=not plot.logarithmic)),
-        color=alt.Color(
-            "line:N",
-            title="workload" if plot.lines else "kernel",
-            scale=alt.Scale(
-                domain=lines,
-                range=[f"var(--series-{index % COLOURS})" for index in range(len(lines))],
-            ),
-        ),
+        color=colour,
     )
     chart = alt.layer(base.mark_line(strokeWidth=2), base.mark_point(size=42, filled=True))
     spec = charts.finish(chart, HEIGHT)
     spec["width"] = WIDTH
     return to_svg(spec)
+
+
+def _bars(
+    plot: Plot, points: list[dict[str, Any]], lines: list[str], colour: alt.Color
+) -> dict[str, Any]:
+    """Draw bars side by side, and a stroke across each where a figure was published."""
+    published = [point for point in points if point["published"] is not None]
+    base = alt.Chart(alt.InlineData(values=points)).encode(
+        x=alt.X(
+            "x:N",
+            title=plot.x_title or ("strokes: as published" if published else None),
+            sort=[str(_x(point)) for point in plot.points],
+            axis=alt.Axis(labelAngle=0, grid=False),
+        ),
+    )
+    if len(lines) > 1:
+        base = base.encode(xOffset=alt.XOffset("line:N", sort=lines))
+    bars = base.mark_bar().encode(y=alt.Y("y:Q", title=plot.y_title), color=colour)
+    strokes = base.mark_tick(thickness=3, color="var(--ink)").encode(y="published:Q")
+    spec = charts.finish(alt.layer(bars, strokes) if published else alt.layer(bars), HEIGHT)
+    spec["width"] = WIDTH
+    return spec
 
 
 def to_svg(spec: dict[str, Any]) -> Markup:

@@ -10,7 +10,7 @@
 
 from schedlab.stats.noise import Drift, drift, outliers
 from schedlab.stats.ratio import Summary
-from schedlab.stats.summary import Interval, mean_interval, spread_pct
+from schedlab.stats.summary import Interval, Mean, mean_interval, mean_of, spread_pct
 from schedlab.stats.verdict import (
     Better,
     Comparison,
@@ -23,6 +23,7 @@ from schedlab.stats.verdict import (
     judge,
     measure,
     measure_geomean,
+    measure_geometric,
     measure_summaries,
     measure_test,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "Correction",
     "Drift",
     "Interval",
+    "Mean",
     "Measured",
     "Rules",
     "Statistic",
@@ -42,8 +44,10 @@ __all__ = [
     "drift",
     "judge",
     "mean_interval",
+    "mean_of",
     "measure",
     "measure_geomean",
+    "measure_geometric",
     "measure_summaries",
     "measure_test",
     "outliers",

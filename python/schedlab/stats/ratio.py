@@ -26,11 +26,14 @@ __all__ = [
     "GeometricMean",
     "IndependentMeans",
     "Medians",
+    "PairedGeometricMeans",
     "PairedMeans",
     "PairedMedians",
     "RatioTest",
     "Summary",
+    "logarithms",
     "quantile",
+    "standard_error",
 ]
 
 # A change beyond this factor is no change of a benchmark: the base's mean cannot be told from 0.
@@ -203,7 +206,7 @@ class Medians(RatioTest):
 
     def __init__(self, base: Sequence[float], other: Sequence[float]) -> None:
         """Compare two samples of positive values."""
-        here, there = _logarithms(base), _logarithms(other)
+        here, there = logarithms(base), logarithms(other)
         self.log_change = median(there) - median(here)
         self.change = math.expm1(self.log_change)
         a, b = _median_variance(here), _median_variance(there)
@@ -225,13 +228,42 @@ class PairedMedians(Medians):
 
     def __init__(self, base: Sequence[float], other: Sequence[float]) -> None:
         """Compare pairs of positive values."""
-        ratios = [b - a for a, b in zip(_logarithms(base), _logarithms(other), strict=True)]
+        ratios = [b - a for a, b in zip(logarithms(base), logarithms(other), strict=True)]
         self.log_change = median(ratios)
         self.change = math.expm1(self.log_change)
         variance = _median_variance(ratios)
         self.log_error = math.sqrt(variance)
         self.error, self.df = (1 + self.change) * self.log_error, len(ratios) - 1
         self.unit_error = self.error * math.sqrt(len(ratios))
+
+
+class PairedGeometricMeans(RatioTest):
+    """The paired t test of logarithms: the change of a geometric mean.
+
+    >>> test = PairedGeometricMeans([100.0, 110.0, 120.0], [101.0, 112.0, 122.0])
+    >>> round(test.change, 4), round(test.p(), 4)
+    (0.0149, 0.0255)
+    """
+
+    paired = True
+
+    def __init__(self, base: Sequence[float], other: Sequence[float]) -> None:
+        """Compare at least two pairs of positive values."""
+        if len(base) != len(other) or len(base) < 2:  # noqa: PLR2004 - as above
+            raise ValueError(f"{len(base)} and {len(other)} values give no test of pairs")
+        here, there = logarithms(base), logarithms(other)
+        ratios = [b - a for a, b in zip(here, there, strict=True)]
+        self.log_change = fmean(ratios)
+        self.change = math.expm1(self.log_change)
+        self.log_error = standard_error(ratios, max(map(abs, [*here, *there])))
+        self.df = len(ratios) - 1
+        self.error = (1 + self.change) * self.log_error
+        self.unit_error = self.error * math.sqrt(len(ratios))
+
+    def statistic(self, change: float) -> tuple[float, float]:
+        """Give t and its degrees of freedom."""
+        distance = self.log_change - math.log1p(change) if change > -1 else math.inf
+        return (distance / self.log_error if self.log_error else _certain(distance)), self.df
 
 
 class GeometricMean(RatioTest):
@@ -296,9 +328,10 @@ def _median_variance(values: Sequence[float]) -> float:
     return float((ordered[n - rank] - ordered[rank - 1]) / (2 * z)) ** 2
 
 
-def _logarithms(values: Sequence[float]) -> list[float]:
+def logarithms(values: Sequence[float]) -> list[float]:
+    """Give the logarithms of positive values; raises ``ValueError`` for others."""
     if min(values) <= 0:
-        raise ValueError("a ratio of medians needs positive values; compare means instead")
+        raise ValueError("a ratio needs positive values; compare arithmetic means instead")
     return [math.log(value) for value in values]
 
 

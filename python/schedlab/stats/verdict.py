@@ -13,11 +13,12 @@ from schedlab.stats.ratio import (
     GeometricMean,
     IndependentMeans,
     Medians,
+    PairedGeometricMeans,
     PairedMeans,
     PairedMedians,
     RatioTest,
 )
-from schedlab.stats.summary import summary
+from schedlab.stats.summary import mean_of, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ __all__ = [
     "judge",
     "measure",
     "measure_geomean",
+    "measure_geometric",
     "measure_summaries",
     "measure_test",
 ]
@@ -154,6 +156,20 @@ def measure(
             seed=seed,
         )
     return _measured(test, significance, bootstrap)
+
+
+def measure_geometric(
+    base: Sequence[float], other: Sequence[float], *, significance: float = 0.05
+) -> Measured:
+    """Measure the change of the geometric mean from one sample to another, pair by pair.
+
+    Raises ``ValueError`` for samples that do not pair, or values that are not positive.
+    """
+    if not base or len(base) != len(other):
+        raise ValueError(f"{len(base)} and {len(other)} figures do not pair by iteration")
+    if len(base) < 2:  # noqa: PLR2004 - as above
+        return _single([mean_of(base, "geometric")], [mean_of(other, "geometric")])
+    return _measured(PairedGeometricMeans(base, other), significance, None)
 
 
 def measure_summaries(base: Summary, other: Summary, *, significance: float = 0.05) -> Measured:

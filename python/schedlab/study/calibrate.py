@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
+from schedlab.stats import mean_of
 from schedlab.study.load import load
 from schedlab.study.model import Study
 from schedlab.study.reading import StudyError
@@ -287,7 +287,8 @@ class _Bench:
                 place = (keyed[str(row["key"])].kernel, str(row["figure"]))
                 values.setdefault(place, []).append(float(str(row["value"])))
         found = [values.get((target.kernel, target.figure)) for target in self.wanted.targets]
-        return [None if each is None else fmean(each) for each in found]
+        mean = self.study.mean
+        return [None if each is None else mean_of(each, mean) for each in found]
 
     def measured(self, values: Sequence[float]) -> list[float]:
         """Give the figures of one set, all of which must be there."""

@@ -72,9 +72,12 @@ def _compared(study: Study, values: Values) -> dict[tuple[int, str, str], stats.
         base = _measured(study, metric, machine, study.baseline.name, values)
         found = _measured(study, metric, machine, kernel_name, values)
         try:
-            row = stats.measure(
-                base, found, paired=True, significance=study.significance, resamples=0
-            )
+            if metric.mean == "geometric":
+                row = stats.measure_geometric(base, found, significance=study.significance)
+            else:
+                row = stats.measure(
+                    base, found, paired=True, significance=study.significance, resamples=0
+                )
         except ValueError as error:
             raise StudyError(f"{study.name}: {metric.name} of {metric.workload}: {error}") from None
         measured.append(row)
@@ -110,6 +113,16 @@ def _measured(
     return found
 
 
+def _mean(study: Study, metric: Metric, values: Sequence[float]) -> float:
+    try:
+        return stats.mean_of(values, metric.mean)
+    except ValueError:
+        raise StudyError(
+            f"{study.name}: {metric.name} of {metric.workload} is {min(values):g} in some run, "
+            'which has no geometric mean; give the metric mean = "arithmetic"'
+        ) from None
+
+
 def _published(study: Study, metric: Metric, kernel: str) -> Sequence[float]:
     if study.published is None or metric.published is None:
         return []
@@ -124,7 +137,8 @@ def _levels(
         found = _measured(study, metric, machine, kernel.name, values)
         comparable = not (small and metric.full_size)
         published = _published(study, metric, kernel.name) if comparable else []
-        mean = fmean(published) if published else None
+        simulated = _mean(study, metric, found)
+        mean = _mean(study, metric, published) if published else None
         rule, tolerance, expected, ok = "", None, None, None
         if kernel.name in metric.exactly:
             expected = float(metric.exactly[kernel.name])
@@ -132,10 +146,10 @@ def _levels(
             ok = all(abs(value - expected) <= metric.exactly_by for value in found)
         elif metric.within_pct is not None and mean is not None:
             rule, tolerance = "within %", metric.within_pct
-            ok = abs(fmean(found) - mean) <= metric.within_pct / 100 * abs(mean)
+            ok = abs(simulated - mean) <= metric.within_pct / 100 * abs(mean)
         elif metric.within_points is not None and mean is not None:
             rule, tolerance = "within points", metric.within_points
-            ok = abs(fmean(found) - mean) <= metric.within_points
+            ok = abs(simulated - mean) <= metric.within_points
         rows.append(
             Row(
                 machine=machine,
@@ -143,11 +157,14 @@ def _levels(
                 metric=metric.name,
                 kernel=kernel.name,
                 unit=metric.unit,
-                simulated=fmean(found),
-                interval=stats.mean_interval(found, 1 - study.significance),
-                spread_pct=stats.spread_pct(found),
+                mean=metric.mean,
+                simulated=simulated,
+                interval=stats.mean_interval(found, 1 - study.significance, metric.mean),
+                spread_pct=stats.spread_pct(found, metric.mean),
                 published=mean,
-                published_spread_pct=stats.spread_pct(published) if published else None,
+                published_spread_pct=stats.spread_pct(published, metric.mean)
+                if published
+                else None,
                 expected=expected,
                 rule=rule,
                 tolerance=tolerance,
@@ -163,14 +180,17 @@ def _levels(
 def _order(study: Study, metric: Metric, machine: str, values: Values) -> list[Row]:
     """Hold each two kernels that are neighbours in the published order against each other."""
     published = {
-        kernel.name: fmean(found)
+        kernel.name: _mean(study, metric, found)
         for kernel in study.kernels
         if (found := _published(study, metric, kernel.name))
     }
     ranked = sorted(published, key=lambda name: -published[name])
     rows = []
     for more, less in pairwise(ranked):
-        means = [fmean(_measured(study, metric, machine, name, values)) for name in (more, less)]
+        means = [
+            _mean(study, metric, _measured(study, metric, machine, name, values))
+            for name in (more, less)
+        ]
         difference = means[0] - means[1]
         rows.append(
             Row(
@@ -179,6 +199,7 @@ def _order(study: Study, metric: Metric, machine: str, values: Values) -> list[R
                 metric=f"{metric.name}, difference",
                 kernel=f"{more} > {less}",
                 unit=metric.unit,
+                mean=metric.mean,
                 simulated=difference,
                 interval=None,
                 spread_pct=None,
@@ -203,7 +224,7 @@ def _change(
     claimed = kernel in (metric.treatments or [kernel])
     expected = None
     tolerance, ok = None, None
-    if claimed and metric.change != "fitted":
+    if claimed and metric.change not in {"fitted", "shown"}:
         expected = _expected_change(study, metric, published)
         if metric.change == "direction":
             ok = None if published is None else compared.change_pct * published > 0
@@ -215,6 +236,7 @@ def _change(
         metric=f"{metric.name}, change",
         kernel=kernel,
         unit="%",
+        mean=metric.mean,
         simulated=compared.change_pct,
         interval=compared.interval_pct,
         spread_pct=None,
@@ -264,4 +286,4 @@ def _published_change(study: Study, metric: Metric, kernel: str) -> float | None
     found = _published(study, metric, kernel)
     if not base or not found:
         return None
-    return 100 * (fmean(found) / fmean(base) - 1)
+    return 100 * (_mean(study, metric, found) / _mean(study, metric, base) - 1)

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
+    from schedlab.stats import Mean
+
 __all__ = ["check_target", "count", "load", "names", "read_case", "read_kernel", "text_of"]
 
 ITERATIONS_MAX = 10_000
 
 KINDS = ("published", "measured", "documentation", "estimate", "calibrated", "fitted")
+MEANS = ("arithmetic", "geometric")
+CHANGES = ("equal", "not significant", "better", "near", "direction", "fitted", "shown", "")
 COLUMNS = ("benchmark", "kernel", "iteration", "value", "unit", "better")
 
 
@@ -85,6 +89,8 @@ def load(name_or_path: str | Path) -> Study:
 def _study(text: str, file: str, folder: Traversable) -> Study:
     top = Reader.parse(text, file)
     title = top.required("title", str)
+    mean = cast("Mean", top.one_of("mean", MEANS, "arithmetic"))
+    kernels = [read_kernel(table) for table in (top.table("baseline"), *top.tables("treatment"))]
     study = Study(
         name=top.required("name", str),
         title=title,
@@ -95,17 +101,18 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
         small_iterations=count(top, "small_iterations", 2),
         seed=top.optional("seed", int, 0),
         significance=top.optional("significance", float, 0.05),
-        baseline=read_kernel(top.table("baseline")),
-        treatments=[read_kernel(table) for table in top.tables("treatment")],
+        mean=mean,
+        baseline=kernels[0],
+        treatments=kernels[1:],
         cases=[read_case(table, folder) for table in top.tables("workload")],
-        metrics=[_metric(table) for table in top.tables("metric")],
+        metrics=[_metric(table, mean) for table in top.tables("metric")],
         parameters=[
             *_borrowed(top.optional("parameters_from", str, ""), top),
             *(_parameter(table) for table in top.tables("parameter")),
         ],
         controls=[_control(table) for table in top.tables("control")],
         scenarios=[_scenario(table) for table in top.tables("explain")],
-        plots=[_plot(table) for table in top.tables("plot")],
+        plots=[_plot(table, kernels) for table in top.tables("plot")],
         notes=top.texts("notes", []),
         published=_published(top, folder),
         calibration=_calibration(top.table("calibration")),
@@ -191,12 +198,10 @@ def _duration(table: Reader, default: float | None) -> float:
     return duration_s
 
 
-def _metric(table: Reader) -> Metric:
+def _metric(table: Reader, mean: Mean) -> Metric:
     figure = table.required("figure", str)
     exactly = table.optional("exactly", dict, {})
-    change = table.one_of(
-        "change", ("equal", "not significant", "better", "near", "direction", "fitted", ""), ""
-    )
+    change = table.one_of("change", CHANGES, "")
     within_points = table.optional("within_points", float, math.nan)
     within_pct = table.optional("within_pct", float, math.nan)
     near_pct = table.optional("near_pct", float, math.nan)
@@ -218,6 +223,7 @@ def _metric(table: Reader) -> Metric:
         treatments=table.texts("treatments", []),
         full_size=table.optional("full_size", bool, default=False),
         margin_pct=table.optional("margin_pct", float, 1.0),
+        mean=cast("Mean", table.one_of("mean", MEANS, mean)),
     )
     table.finish()
     tolerances = (metric.within_pct or 0, metric.within_points or 0, metric.exactly_by)
@@ -277,30 +283,43 @@ def _scenario(table: Reader) -> Scenario:
     return scenario
 
 
-def _plot(table: Reader) -> Plot:
+def _plot(table: Reader, kernels: Sequence[KernelChoice]) -> Plot:
     figure = table.required("figure", str)
+    points = [_point(point) for point in table.tables("points")]
+    lines = table.texts("lines", [])
+    if lines and not points:
+        points = [Point(workload=None, kernel=kernel.name, x=None) for kernel in kernels]
     plot = Plot(
         title=table.required("title", str),
         figure=figure,
         y_title=table.optional("y", str, figure),
-        x_title=table.required("x", str),
+        x_title=table.optional("x", str, ""),
         logarithmic=table.optional("logarithmic", bool, default=False),
-        points=[_point(point) for point in table.tables("points")],
-        lines=table.texts("lines", []),
+        points=points,
+        lines=lines,
     )
     table.finish()
     if not plot.points:
-        raise table.error("points is missing; add workloads, each with its x")
+        raise table.error(
+            "points is missing; add workloads, each with its x, or lines for bars of all kernels"
+        )
     if any((point.kernel is None) == bool(plot.lines) for point in plot.points):
         raise table.error("points are workloads; or they are kernels, and lines names workloads")
+    if any((point.x is None) != plot.bars for point in plot.points):
+        raise table.error("some points have an x; give it to all, or to none for bars")
+    if plot.bars and plot.logarithmic:
+        raise table.error("bars begin at 0, which no logarithm has; leave logarithmic out")
+    if not plot.bars and not plot.x_title:
+        raise table.error("x is missing; say what the points' x is")
     return plot
 
 
 def _point(table: Reader) -> Point:
+    x = table.optional("x", float, math.nan)
     point = Point(
         workload=table.optional("workload", str, "") or None,
         kernel=table.optional("kernel", str, "") or None,
-        x=table.required("x", float),
+        x=None if math.isnan(x) else x,
     )
     table.finish()
     if (point.workload is None) == (point.kernel is None):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from schedlab.simulation import WorkloadText
-    from schedlab.stats import Interval, Verdict
+    from schedlab.stats import Interval, Mean, Verdict
 
 __all__ = [
     "Calibration",
@@ -109,11 +109,13 @@ class Metric:
     """What the figure must be in every iteration, by kernel."""
     exactly_by: float
     """How much it may differ from that, since the run begins and ends somewhere within a tick."""
-    change: Literal["equal", "not significant", "better", "near", "direction", "fitted"] | None
+    change: (
+        Literal["equal", "not significant", "better", "near", "direction", "fitted", "shown"] | None
+    )
     """What must hold between a treatment and the baseline: equal within the margin, no
     significant difference, a significant improvement, a change within the margin of
     ``near_pct``, or one in the direction of the published one. A parameter was ``fitted`` to this
-    change, so that it is shown and claims nothing."""
+    change, or it is merely ``shown``: then it claims nothing."""
     near_pct: float | None
     """The change that ``near`` is about; the published one by default."""
     published_change: str | None
@@ -125,6 +127,8 @@ class Metric:
     """In a small run the figure is another quantity, so its level is not compared."""
     margin_pct: float
     """The margin of ``equal`` and ``near``, and of the verdict ``equivalent``."""
+    mean: Mean
+    """Over iterations; the study's by default."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +160,16 @@ class Point:
 
     workload: str | None
     kernel: str | None
-    x: float
+    x: float | None
+    """``None`` in a plot of bars, which stand side by side under their names."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure over workloads that differ in a number, a line per kernel; or the other way."""
+    """A figure over workloads that differ in a number, a line per kernel; or the other way.
+
+    Where the points have no number they are bars, beside marks of what was published.
+    """
 
     title: str
     figure: str
@@ -173,6 +181,11 @@ class Plot:
     points: Sequence[Point]
     lines: Sequence[str]
     """If kernels are the points: workloads, a line each."""
+
+    @property
+    def bars(self) -> bool:
+        """Whether points are names and not numbers."""
+        return self.points[0].x is None
 
 
 @dataclass(frozen=True)
@@ -239,6 +252,9 @@ class Study:
     seed: int
     """The seed of iteration 0; each further iteration adds 1."""
     significance: float
+    mean: Mean
+    """Over iterations, of figures in the table, in plots and in calibration; changes are those of
+    this mean."""
     baseline: KernelChoice
     treatments: Sequence[KernelChoice]
     cases: Sequence[Case]
@@ -301,6 +317,8 @@ class Row:
     metric: str
     kernel: str
     unit: str
+    mean: Mean
+    """Which mean over iterations the figure is, simulated and published."""
     simulated: float | None
     """The mean over iterations; for a change, that of the paired differences, percent."""
     interval: Interval | None

@@ -28,6 +28,7 @@ def claim(row: Row) -> str:
         "not significant": f"not significant, p >= {tolerance}",
         "better": f"better, p < {tolerance}",
         "fitted": "(fitted)",
+        "shown": "",
         "near": f"{expected} %, by {tolerance} points",
     }[row.rule]
 

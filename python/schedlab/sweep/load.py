@@ -107,6 +107,7 @@ def _study(top: Reader, name: str, seed: int, folder: Path) -> Study:
         small_iterations=2,
         seed=seed,
         significance=significance,
+        mean="arithmetic",
         baseline=baseline,
         treatments=treatments,
         cases=cases,

@@ -4,6 +4,7 @@ use crate::fair::TaskId;
 use schedlab_machine::CpuId;
 
 pub use crate::decision::{Decision, Occasion, WakeCandidate};
+pub use crate::rt::cpupri::memory::{Access, Symbol, Touch};
 
 /// A kernel path whose time the CPU that runs it pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,11 @@ pub trait Hardware {
     fn polls_idle(&self, cpu: CpuId) -> bool;
     /// Makes the executing CPU spend the time of a path.
     fn charge(&mut self, cpu: CpuId, path: Path);
+    /// `cpu`, which executes, has touched these lines of the root domain, in order: whoever models
+    /// cache lines makes it spend what that takes.
+    fn touch(&mut self, cpu: CpuId, touches: &[Touch]) {
+        let _ = (cpu, touches);
+    }
     /// `cpu`, which executes, needs `task`, which another CPU may be about to hand over: it spins until
     /// that is done (`p->on_cpu`, or the lock of the run queue).
     fn wait_for(&mut self, cpu: CpuId, task: TaskId) {

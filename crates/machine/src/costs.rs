@@ -47,6 +47,9 @@ pub struct CacheCosts {
     pub memory_local_ps: u64,
     /// A load from memory of another package's node.
     pub memory_remote_ps: u64,
+    /// Transfers of lines that the kernel's own code shares are modelled, where a run knows which
+    /// these are. False where path costs were measured and hold them.
+    pub kernel_lines: bool,
 }
 
 /// Estimates for a server core of the 2010s; a machine file overrides each.
@@ -65,6 +68,7 @@ impl Default for CacheCosts {
             llc_hit_ps: 18_000,
             memory_local_ps: 90_000,
             memory_remote_ps: 150_000,
+            kernel_lines: false,
         }
     }
 }

@@ -90,6 +90,7 @@ impl Machine {
                 })).collect::<Vec<_>>(),
             },
             "cache": cache(self.cache_costs()),
+            "kernel_lines": self.cache_costs().kernel_lines,
             "memory": memory(self.memory_limits()),
             "kernel_paths": paths(self.path_costs()),
         })

@@ -3,6 +3,7 @@
 //! other CPUs from then on, so the order between CPUs is exact to the length of a kernel path.
 
 use crate::broadcast::Broadcast;
+use crate::coherence::{Coherence, KernelLines};
 use crate::decisions::Decisions;
 use crate::devices::Arrivals;
 use crate::energy::{EnergyMeter, deepest};
@@ -24,6 +25,7 @@ use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::topology::Domains;
+use schedlab_kernel::rt::cpupri::Groups;
 use schedlab_kernel::sched::{BalanceCounts, Scheduler, TaskState, WakeFlags};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Pid, StrId, Strings};
@@ -162,6 +164,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 random: Pcg::new(settings.seed, KERNEL_STREAM),
                 kernel_timers: 0,
                 decisions: settings.explain.then(Decisions::default),
+                coherence: None,
             },
             workload,
             objects: workload.objects.iter().map(|&kind| Object::new(kind)).collect(),
@@ -181,6 +184,13 @@ impl<'a, O: Observer> Engine<'a, O> {
             strings,
         };
         engine.start_frequencies(schedutil);
+        if settings.kernel_lines != KernelLines::Off {
+            let groups = Groups::of(machine.topology());
+            let plan = engine.sched.lines_plan(&groups);
+            let recorded = settings.kernel_lines == KernelLines::Recorded;
+            engine.platform.coherence = Some(Box::new(Coherence::new(plan, recorded)));
+            engine.sched.model_lines(groups);
+        }
         for cpu in machine.cpu_ids() {
             engine.sched.start_tickless(cpu);
             engine.note_idle_state(cpu, deepest(machine, cpu));
@@ -318,6 +328,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.platform.cpus[index].ahead = false;
         let since_ns = self.platform.clock_ns;
         self.interrupts(cpu);
+        self.sched.settle(cpu, &mut self.platform);
         self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
         if idled && self.sched.need_resched(cpu) {
             self.platform.clock_ns += self.platform.machine.path_costs().idle_resched_ns;
@@ -436,6 +447,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                     self.restart_tick(cpu);
                 }
                 let next = self.sched.schedule(cpu, &mut self.platform);
+                self.sched.settle(cpu, &mut self.platform);
                 if prev.is_none() && next.is_some() && self.platform.cpus[index].tick_ns == NEVER {
                     self.arm_tick(cpu);
                 }
@@ -478,6 +490,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             self.operations += 1;
             let step = self.step(cpu, task);
+            self.sched.settle(cpu, &mut self.platform);
             if step == Step::Done && self.platform.clock_ns == before_ns {
                 let steps = &mut self.platform.cpus[index].steps_without_time;
                 *steps = steps.saturating_add(1);
@@ -580,6 +593,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             frequencies: self.platform.frequencies.finish(end_ns),
             decisions: decisions.kept,
             decisions_left_out: decisions.left_out,
+            c2c: self.platform.coherence.and_then(|coherence| coherence.report()),
             strings: self.strings,
             observer: self.platform.observer,
         }

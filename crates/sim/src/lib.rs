@@ -2,6 +2,8 @@
 //! machine, kernel, workload, duration and seed.
 
 mod broadcast;
+mod c2c;
+mod coherence;
 mod decisions;
 mod devices;
 mod energy;
@@ -33,6 +35,8 @@ mod verify;
 mod wakes;
 mod watch;
 
+pub use c2c::{C2cLine, C2cPlace, C2cReport, LOAD_CYCLES_MIN};
+pub use coherence::{Coherence, KernelLines};
 pub use decisions::{DECISIONS_MAX, Explained};
 pub use energy::{Energy, PackageTimes};
 pub use engine::Engine;

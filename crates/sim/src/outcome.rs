@@ -1,5 +1,7 @@
 //! What a run is made of, and what it yields.
 
+use crate::c2c::C2cReport;
+use crate::coherence::KernelLines;
 use crate::decisions::Explained;
 use crate::energy::{Energy, PackageTimes};
 use crate::figures::Figure;
@@ -36,6 +38,8 @@ pub struct Settings {
     pub shuffle_ties: bool,
     /// Keep explained decisions.
     pub explain: bool,
+    /// What of the kernel's shared cache lines is modelled while there are real-time tasks.
+    pub kernel_lines: KernelLines,
 }
 
 impl Settings {
@@ -51,6 +55,10 @@ impl Settings {
             seed,
             shuffle_ties: false,
             explain: false,
+            kernel_lines: match machine.cache_costs().kernel_lines {
+                true => KernelLines::Charged,
+                false => KernelLines::Off,
+            },
         }
     }
 }
@@ -153,6 +161,8 @@ pub struct Outcome<O> {
     pub decisions: Vec<Explained>,
     /// Those after them.
     pub decisions_left_out: u64,
+    /// Accesses to the kernel's shared cache lines, if they were taken down.
+    pub c2c: Option<C2cReport>,
     /// The tasks as events name them.
     pub task_names: Vec<Task>,
     /// Names that events refer to.

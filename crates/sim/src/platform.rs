@@ -2,6 +2,7 @@
 //! kernel's requests to them.
 
 use crate::broadcast::Broadcast;
+use crate::coherence::Coherence;
 use crate::decisions::Decisions;
 use crate::devices::Arrivals;
 use crate::energy::{Activity, EnergyMeter};
@@ -15,7 +16,7 @@ use crate::share::CoreShare;
 use crate::streams::Streams;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
-use schedlab_kernel::hardware::{Decision, Hardware, LeaveReason, Path, TracePoint};
+use schedlab_kernel::hardware::{Decision, Hardware, LeaveReason, Path, Touch, TracePoint};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Event, EventKind, Pid, StrId, Task, TaskState};
 use schedlab_workload::program::ObjectId;
@@ -199,6 +200,8 @@ pub struct Platform<'a, O> {
     pub kernel_timers: u64,
     /// Explained decisions, if wanted.
     pub decisions: Option<Decisions>,
+    /// Cache lines of the kernel, if modelled.
+    pub coherence: Option<Box<Coherence>>,
 }
 
 /// Priority of idle tasks in events.
@@ -478,6 +481,12 @@ impl<O: Observer> Hardware for Platform<'_, O> {
                 u64::from(cpus) * self.machine.cache_costs().llc_hit_ps / 1000
             }
         };
+    }
+
+    fn touch(&mut self, cpu: CpuId, touches: &[Touch]) {
+        if let Some(coherence) = &mut self.coherence {
+            self.clock_ns = coherence.touch(self.machine, cpu, touches, self.clock_ns);
+        }
     }
 
     fn send_reschedule(&mut self, from: CpuId, to: CpuId) {

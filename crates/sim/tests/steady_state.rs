@@ -3,7 +3,7 @@
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::Machine;
-use schedlab_sim::{Engine, Nothing, Settings};
+use schedlab_sim::{Engine, KernelLines, Nothing, Settings};
 use schedlab_workload::models::{Model, hackbench, periodic, schbench, sysbench};
 use schedlab_workload::program::Workload;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -44,7 +44,9 @@ const WARM_UP: u32 = 1_500_000;
 fn allocations(machine: &str, kernel: &str, workload: &Workload, events: u32) -> u64 {
     let machine = Machine::preset(machine).expect("a preset");
     let kernel = Kernel::preset(kernel).expect("a preset");
-    let settings = Settings::new(&kernel, &machine, 1000 * S, 1);
+    let mut settings = Settings::new(&kernel, &machine, 1000 * S, 1);
+    // Where there are real-time tasks, this is the whole model of lines.
+    settings.kernel_lines = KernelLines::Recorded;
     let domains = build_domains(&machine, kernel.domains);
     let mut engine = Engine::new(&machine, domains, workload, &settings, Nothing);
     assert_eq!(engine.advance(1000 * S, WARM_UP), None, "it goes on");

@@ -428,6 +428,7 @@ impl Scheduler {
         if self.rqs[cpu.index()].curr.is_none() && hardware.polls_idle(cpu) {
             hardware.trace(executing_cpu, TracePoint::WakeIdleWithoutIpi { target_cpu: cpu });
         }
+        self.settle(executing_cpu, hardware);
         hardware.send_reschedule(executing_cpu, cpu);
     }
 

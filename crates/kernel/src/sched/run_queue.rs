@@ -309,9 +309,18 @@ impl Scheduler {
             if self.rt.active && rq.fair.nr_running() == 1 {
                 self.serve_fair(cpu, self.rt_nr_running(cpu) + self.dl_nr_running(cpu) == 0);
             }
-            self.overloaded |= self.nr_running(cpu) == 2;
+            self.note_second(cpu);
         }
         self.publish(cpu);
+    }
+
+    /// With a second task, `cpu` has one to spare (`add_nr_running()`).
+    #[inline]
+    pub(super) fn note_second(&mut self, cpu: CpuId) {
+        if self.nr_running(cpu) == 2 {
+            self.overloaded = true;
+            self.rt.map.note_spare(true);
+        }
     }
 
     /// Takes a task off `cpu`'s queue (`dequeue_task_fair()`). `false` if it sleeps, but stays

@@ -87,6 +87,7 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
             }
         }
     }
+    cache_costs.kernel_lines = file.kernel_lines;
     further_costs_more(&file.cache, &cache_costs, &topology)?;
     let mut path_costs = PathCosts::default();
     for (key, value) in &file.kernel_paths {

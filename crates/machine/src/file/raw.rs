@@ -17,6 +17,8 @@ pub struct File {
     pub hz: Option<Spanned<u32>>,
     pub broadcast_irq: Option<Spanned<String>>,
     pub cpufreq: Option<Spanned<String>>,
+    #[serde(default)]
+    pub kernel_lines: bool,
     pub topology: Option<Spanned<Topology>>,
     pub cpu_groups: Option<Spanned<CpuGroups>>,
     pub numa: Option<Spanned<Numa>>,

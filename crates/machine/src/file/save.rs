@@ -40,6 +40,9 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
     if draft.usual_cpufreq != UsualCpufreq::default() {
         page.line(&format!("cpufreq = {}", quoted(draft.usual_cpufreq.name())));
     }
+    if draft.cache_costs.kernel_lines {
+        page.line("kernel_lines = true");
+    }
     topology(&mut page, &draft.topology);
     distances(&mut page, draft);
     if draft.smt.threads() > 1 {

@@ -28,7 +28,7 @@
 //! to it, and the old mask after the bit was cleared, and find the CPU nowhere. Here loads of masks
 //! acquire, which costs nothing on x86.
 
-use super::memory::{Memory, Symbol};
+use super::memory::{Memory, Symbol, Traced};
 use super::plan::Split;
 use super::{Level, Plan, PriorityMap};
 use schedlab_machine::{CpuId, CpuSet};
@@ -274,6 +274,13 @@ impl<M: Memory> RootDomain<M> {
                 word &= word - 1;
             }
         }
+    }
+}
+
+impl RootDomain<Traced> {
+    /// What `cpu` runs, for whoever looks from outside.
+    pub fn peek_level(&self, cpu: CpuId) -> Option<Level> {
+        Level::at(self.memory.peek32(self.plan.cpu_to_pri(cpu)) as usize)
     }
 }
 

@@ -7,7 +7,7 @@ use schedlab_machine::{CpuId, CpuSet};
 /// For each level, a count and one set of CPUs.
 #[derive(Clone, Debug)]
 pub struct PlainMap {
-    counts: [u32; LEVELS],
+    counts: Box<[u32; LEVELS]>,
     masks: Box<[CpuSet; LEVELS]>,
     /// Levels whose count is not 0, so that a search need not look at the others.
     occupied: u128,
@@ -18,7 +18,7 @@ impl PlainMap {
     /// A map for CPUs 0 to `cpus` - 1, which nothing is known of yet (`cpupri_init()`).
     pub fn new(cpus: usize) -> PlainMap {
         PlainMap {
-            counts: [0; LEVELS],
+            counts: Box::new([0; LEVELS]),
             masks: Box::new([CpuSet::EMPTY; LEVELS]),
             occupied: 0,
             levels: vec![None; cpus],

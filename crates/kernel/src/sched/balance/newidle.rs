@@ -50,6 +50,7 @@ impl Scheduler {
         let avg_idle_ns = self.rqs[cpu.index()].avg_idle_ns;
         let too_short = avg_idle_ns < lowest_cost_ns
             || (self.config.balance.newidle_needs_idle_time && avg_idle_ns < MIGRATION_COST_NS);
+        self.rt.map.read_spare();
         if !self.overloaded || too_short {
             self.advance_next_balance(cpu, 0, next_balance);
             return false;

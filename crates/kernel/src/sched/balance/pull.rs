@@ -212,6 +212,7 @@ impl Scheduler {
         self.overutilized = overutilized;
         if root {
             self.overloaded = overloaded;
+            self.rt.map.note_spare(overloaded);
         }
         if let Some(nr_idle_scan) = nr_idle_scan {
             self.llcs[self.domains.llc_id(cpu).index()].nr_idle_scan = nr_idle_scan;

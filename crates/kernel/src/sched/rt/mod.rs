@@ -3,6 +3,7 @@
 //! to other CPUs in `push_pull`.
 
 mod limit;
+mod lines;
 mod push_pull;
 mod select;
 mod verify;
@@ -12,7 +13,7 @@ use crate::deadline::fair_server::FairServer;
 use crate::fair::TaskId;
 use crate::hardware::Hardware;
 use crate::pelt::Avg;
-use crate::rt::cpupri::{Level, PlainMap, PriorityMap};
+use crate::rt::cpupri::{Groups, Layout, Level, PriorityMap};
 use crate::rt::queue::{RtEntity, RtQueue};
 use crate::rt::{NOT_RT, RR_TIMESLICE_MS, RT_RUNTIME_NS, RealTime, RtPolicy};
 use schedlab_machine::{CpuId, CpuSet};
@@ -34,7 +35,9 @@ pub(super) struct RtClass {
     /// By task number; of fair tasks they say nothing.
     pub entities: Vec<RtEntity>,
     /// What every CPU runs.
-    pub map: PlainMap,
+    pub map: lines::RtMap,
+    /// Where cache lines are modelled, which CPUs its layout keeps together.
+    pub groups: Option<Groups>,
     /// CPUs that hold tasks for others (`rd->rto_mask`, `rto_count`).
     pub overloaded: CpuSet,
     pub overload_count: u32,
@@ -93,7 +96,8 @@ impl RtClass {
             active: false,
             queues: Vec::new(),
             entities: Vec::new(),
-            map: PlainMap::new(0),
+            map: lines::RtMap::new(0, Layout::Global, None),
+            groups: None,
             overloaded: CpuSet::EMPTY,
             overload_count: 0,
             visited: None,
@@ -142,10 +146,12 @@ impl Scheduler {
         };
         self.rt.queues = self.rqs.iter().map(part).collect();
         self.rt.entities = vec![fair; self.tasks.len() - 1];
-        self.rt.map = PlainMap::new(cpus);
+        let layout = self.config.rt.priority_map;
+        self.rt.map = lines::RtMap::new(cpus, layout, self.rt.groups.as_ref());
         for index in 0..cpus {
             self.rt.map.set(CpuId(index as u32), Some(Level::NORMAL));
         }
+        self.rt.map.forget_touches();
         for index in 0..cpus {
             let cpu = CpuId(index as u32);
             if let Some(curr) = self.rqs[index].curr {
@@ -257,7 +263,7 @@ impl Scheduler {
         if self.rqs[cpu.index()].curr != Some(id) {
             self.offer(cpu, id);
         }
-        self.overloaded |= self.nr_running(cpu) == 2;
+        self.note_second(cpu);
         self.rqs[cpu.index()].util_changed = true;
         self.publish(cpu);
     }

@@ -18,6 +18,7 @@ impl Scheduler {
         if !std::mem::replace(&mut part.overloaded, true) {
             self.rt.overloaded.insert(cpu);
             self.rt.overload_count += 1;
+            self.rt.map.note_overload(cpu, true);
         }
     }
 
@@ -28,6 +29,7 @@ impl Scheduler {
         if part.queue.pushable().is_empty() && std::mem::take(&mut part.overloaded) {
             self.rt.overload_count -= 1;
             self.rt.overloaded.remove(cpu);
+            self.rt.map.note_overload(cpu, false);
         }
     }
 
@@ -95,6 +97,7 @@ impl Scheduler {
     /// `cpu` is about to run something less urgent than before: it gets at what waits elsewhere
     /// (`pull_rt_task()`).
     pub(super) fn pull_rt(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        self.rt.map.note_pull(cpu);
         let count = self.rt.overload_count;
         if count == 0 || (count == 1 && self.rt.overloaded.contains(cpu)) {
             return;
@@ -122,9 +125,14 @@ impl Scheduler {
     /// Sends an interrupt on its way through all overloaded CPUs, unless one is under way, which
     /// will then go round once more (`tell_cpu_to_push()`).
     fn ask_to_push_rt(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        if let Some(domain) = self.rt.map.domain() {
+            let next = domain.ask_to_push(cpu);
+            return self.visit(cpu, next, hardware);
+        }
         self.rt.rounds_asked = self.rt.rounds_asked.wrapping_add(1);
         if self.rt.visited.is_none() {
-            self.visit_next(cpu, hardware);
+            let next = self.next_visit(cpu);
+            self.visit(cpu, next, hardware);
         }
     }
 
@@ -136,22 +144,31 @@ impl Scheduler {
         }
         self.update_clock(cpu, hardware);
         self.push_all(cpu, cpu, hardware);
-        self.visit_next(cpu, hardware);
+        let next = match self.rt.map.domain() {
+            Some(domain) => domain.pass_on(cpu),
+            None => self.next_visit(cpu),
+        };
+        self.visit(cpu, next, hardware);
+    }
+
+    /// The interrupt goes to the next CPU, if there is one.
+    fn visit(&mut self, this_cpu: CpuId, next: Option<CpuId>, hardware: &mut impl Hardware) {
+        if let Some(next) = next {
+            self.rt.queues[next.index()].push_asked = true;
+            self.settle(this_cpu, hardware);
+            hardware.send_reschedule(this_cpu, next);
+        }
     }
 
     /// The next overloaded CPU on the way, but never the one that asks (`rto_next_cpu()`).
-    fn visit_next(&mut self, this_cpu: CpuId, hardware: &mut impl Hardware) {
+    fn next_visit(&mut self, this_cpu: CpuId) -> Option<CpuId> {
         loop {
             let from = self.rt.visited.map_or(CpuId(0), |visited| CpuId(visited.0 + 1));
             self.rt.visited = self.rt.overloaded.next(from);
             match self.rt.visited {
                 Some(next) if next == this_cpu => {}
-                Some(next) => {
-                    self.rt.queues[next.index()].push_asked = true;
-                    hardware.send_reschedule(this_cpu, next);
-                    return;
-                }
-                None if self.rt.rounds_begun == self.rt.rounds_asked => return,
+                Some(next) => return Some(next),
+                None if self.rt.rounds_begun == self.rt.rounds_asked => return None,
                 None => self.rt.rounds_begun = self.rt.rounds_asked,
             }
         }

@@ -32,6 +32,7 @@ impl Scheduler {
         let mut cpu = prev_cpu;
         if waits {
             lowest = self.find_lowest(id, this_cpu);
+            self.settle(this_cpu, hardware);
             if let Some(lowest) = lowest
                 && entity.prio < self.rt.queues[lowest.index()].queue.highest()
             {

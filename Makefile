@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: build dev demo test lint bench calibrate fuzz kill parity governor-parity swarm traces clean
+.PHONY: build dev demo test lint bench calibrate fuzz kill faults parity governor-parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
 
@@ -98,6 +98,13 @@ KILLS ?= 100
 
 kill: build
 	cd tests && ../$(BIN)/python -m bench_kill $(KILLS)
+
+# Sweeps whose workers, client or scheduler are killed, whose disk is full and whose store is late:
+# each so often. Nothing is lost, and nothing counts twice.
+FAULTS ?= 20
+
+faults: dev
+	cd tests && ../$(BIN)/python -m sweep_faults $(FAULTS)
 
 clean:
 	rm -rf target $(VENV)

@@ -111,11 +111,11 @@ class Cluster:
             assert time.monotonic() < deadline, self.log("scheduler")
             time.sleep(0.05)
 
-    def begin_worker(self, name: str) -> None:
+    def begin_worker(self, name: str, *more: str) -> None:
         """Begin a worker of one thread, without anybody who would begin it anew."""
         words = ["worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         words += ["--host", "127.0.0.1", "--local-directory", str(self.folder / name)]
-        words += ["--memory-limit", "0", "--death-timeout", "60"]
+        words += ["--memory-limit", "0", "--death-timeout", "60", *more]
         self._begin(name, words)
 
     def kill(self, name: str) -> None:

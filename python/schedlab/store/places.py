@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import secrets
 import time
@@ -138,6 +139,8 @@ class RemotePlace:
 
         with wanted("a store at an address"):
             import fsspec  # noqa: PLC0415 - an extra
+        # Of connections that end it would tell at length, though they are tried again.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         protocol = address.partition("://")[0]
         self.address = address.rstrip("/")
         self._whole = protocol in WHOLE_OBJECTS

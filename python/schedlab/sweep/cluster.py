@@ -13,12 +13,14 @@ import hashlib
 import json
 import logging
 import queue
+import socket
 import threading
 import time
 import uuid
 import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from schedlab.extras import wanted
 from schedlab.store.segments import Segments
@@ -244,6 +246,11 @@ class DaskCrew:
         self.close()
         deadline = time.monotonic() + patience_s
         security = None
+        if self._scheduler.startswith("tls://") and not self._tls and not self._configured():
+            raise StudyError(
+                f"{self._scheduler}: give --tls-ca and --tls-cert, or name them in Dask's own "
+                "configuration"
+            )
         if self._tls:
             authority, certificate, key = self._tls
             security = self._distributed.Security(
@@ -254,6 +261,7 @@ class DaskCrew:
             )
         while self._client is None:
             try:
+                self._reach()
                 self._client = self._distributed.Client(
                     self._scheduler,
                     security=security,
@@ -265,11 +273,25 @@ class DaskCrew:
                 words = str(error).splitlines()[0] if str(error) else type(error).__name__
                 if time.monotonic() > deadline or isinstance(error, TypeError | ValueError):
                     raise StudyError(
-                        f"{self._scheduler}: {words}; begin one by `dask scheduler`, or see "
-                        "docs/cluster.md"
+                        f"{self._scheduler}: {words}; begin one by `dask scheduler` (see "
+                        "docs/cluster.md)"
                     ) from None
                 time.sleep(1.0)
         self._check(deadline)
+
+    def _configured(self) -> bool:
+        """Tell whether Dask's configuration names certificates."""
+        import dask.config  # noqa: PLC0415 - an extra
+
+        return bool(dask.config.get("distributed.comm.tls.ca-file", None))
+
+    def _reach(self) -> None:
+        """Find out whether anybody listens: a client that fails takes long to notice and to end."""
+        place = urlsplit(self._scheduler)
+        if place.scheme not in {"tcp", "tls"} or not place.hostname or not place.port:
+            raise ValueError("no address such as tcp://HOST:8786 or tls://HOST:8786")
+        with socket.create_connection((place.hostname, place.port), timeout=CONNECT_S):
+            pass
 
     def _check(self, deadline: float) -> None:
         """Wait for a worker, and refuse those of another version."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
+import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
@@ -44,6 +45,26 @@ def test_parquet_and_csv_are_the_events(tmp_path: Path) -> None:
     assert pl.read_csv(tmp_path / "c", schema=events.schema).equals(events.with_columns(names))
 
 
+def test_parquet_names_the_trace_it_came_from_and_keeps_groups_small(tmp_path: Path) -> None:
+    long = tmp_path / "long.txt"
+    lines = (DATA / "qemu_trace_cmd_report_ns.txt").read_text().splitlines(keepends=True)
+    long.write_text(lines[0] + "".join(lines[1:]) * 200)
+    done = convert_trace(long, "parquet", tmp_path / "p")
+    groups = duckdb.sql(
+        "SELECT DISTINCT row_group_id, row_group_num_rows AS height, compression "
+        f"FROM parquet_metadata('{done.path}')"
+    ).fetchall()
+    assert sum(height for _, height, _ in groups) == done.events > 2 << 17
+    assert max(height for _, height, _ in groups) <= 1 << 17
+    assert {compression for _, _, compression in groups} == {"ZSTD"}
+    convert_trace(MENU, "parquet", tmp_path / "q")
+    about = pl.read_parquet_metadata(tmp_path / "q")
+    assert about["format"] == "trace.dat v7"
+    assert about["clock"] == "mono"
+    assert about["kernel_release"] == "6.12.117+deb12-amd64"
+    assert about["lost_events"] == "0"
+
+
 def test_the_frame_of_events_has_the_files_counts() -> None:
     trace = read_trace(MENU)
     counts = dict(trace.events.group_by("event").len().iter_rows())
@@ -79,18 +100,31 @@ def test_json(tmp_path: Path) -> None:
     }
 
 
-def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path) -> None:
-    result = run(MENU, "--to", "csv", "-o", tmp_path / "missing" / "x.csv")
+@pytest.mark.parametrize("target", ["parquet", "csv"])
+def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path, target: str) -> None:
+    result = run(MENU, "--to", target, "-o", tmp_path / "missing" / "x")
     assert result.exit_code == 2
     assert "No such file or directory" in result.stderr
     nonsense = tmp_path / "nonsense"
     nonsense.write_bytes(b"\x00nonsense")
-    result = run(nonsense, "--to", "csv", "-o", tmp_path / "x.csv")
+    result = run(nonsense, "--to", target, "-o", tmp_path / "x")
     assert result.exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["nonsense"]
 
 
-def test_an_interrupted_conversion_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told_in_the_systems_words(tmp_path: Path) -> None:
+    (tmp_path / "x.part").symlink_to("/dev/full")
+    result = run(MENU, "--to", "parquet", "-o", tmp_path / "x")
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["parquet", "csv"])
+def test_an_interrupted_conversion_leaves_nothing_behind(
+    tmp_path: Path, target: Literal["parquet", "csv"]
+) -> None:
     long = tmp_path / "long.txt"
     lines = (DATA / "qemu_trace_cmd_report_ns.txt").read_text().splitlines(keepends=True)
     long.write_text(lines[0] + "".join(lines[1:]) * 1500)
@@ -99,7 +133,7 @@ def test_an_interrupted_conversion_leaves_nothing_behind(tmp_path: Path) -> None
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        convert_trace(long, "csv", tmp_path / "x.csv", progress=stop)
+        convert_trace(long, target, tmp_path / "x", progress=stop)
     assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
 
 

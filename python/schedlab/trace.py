@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, get_args
 
+from schedlab._parquet import write_events
+from schedlab._schedlab import EventTables
 from schedlab._schedlab import Trace as _Native
 from schedlab._schedlab import convert_trace as _convert
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from schedlab._schedlab import Table, TraceInfo
     from schedlab.machine import Machine
+
+TraceFormat = Literal["perfetto", "parquet", "csv"]
+"""What a trace can be written as."""
 
 
 class CpuFigures(NamedTuple):
@@ -89,7 +94,7 @@ class Trace:
 
     def convert(
         self,
-        to: Literal["perfetto", "parquet", "csv"],
+        to: TraceFormat,
         out: str | PathLike[str],
         *,
         progress: Callable[[int, int], None] | None = None,
@@ -103,8 +108,9 @@ class Trace:
         >>> written == sum(run.trace.info["events"].values())
         True
         """
-        events, dropped, types = self.native.convert(to, Path(out), progress)
-        return Converted(Path(out), events, dropped, types)
+        if _is_parquet(to):
+            return _as_parquet(EventTables.of(self.native, progress), Path(out))
+        return Converted(Path(out), *self.native.convert(to, Path(out), progress))
 
     @cached_property
     def info(self) -> TraceInfo:
@@ -298,7 +304,7 @@ class Converted(NamedTuple):
 
 def convert_trace(
     path: str | PathLike[str],
-    to: Literal["perfetto", "parquet", "csv"],
+    to: TraceFormat,
     out: str | PathLike[str],
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -315,8 +321,22 @@ def convert_trace(
     >>> done.events, done.dropped, done.dropped_types
     (38585, 2984, {'hrtimer_init': 2984})
     """
-    events, dropped, types = _convert(Path(path), to, Path(out), progress)
-    return Converted(Path(out), events, dropped, types)
+    if _is_parquet(to):
+        return _as_parquet(EventTables.open(Path(path), progress), Path(out))
+    return Converted(Path(out), *_convert(Path(path), to, Path(out), progress))
+
+
+def _is_parquet(to: TraceFormat) -> bool:
+    """Tell who writes it: tables are Polars' own, the rest is the extension's."""
+    formats = get_args(TraceFormat)
+    if to not in formats:
+        raise ValueError(f"no format {to!r}; there are {', '.join(formats)}")
+    return to == "parquet"
+
+
+def _as_parquet(tables: EventTables, out: Path) -> Converted:
+    write_events(tables, out)
+    return Converted(out, *tables.written())
 
 
 def read_trace(path: str | PathLike[str], *, keep_events: bool = True) -> Trace:

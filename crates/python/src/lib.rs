@@ -1,5 +1,6 @@
 //! The Python binding: conversion only, no logic.
 
+mod event_tables;
 mod kernel;
 mod kernels;
 mod machine;
@@ -20,6 +21,7 @@ use pyo3::prelude::*;
 /// The compiled half of the `schedlab` package.
 #[pymodule]
 fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    event_tables::register(module)?;
     kernel::register(module)?;
     kernels::register(module)?;
     machine::register(module)?;

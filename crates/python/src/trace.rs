@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::reading::{self, TraceError};
 use crate::stored::Stored;
-use crate::table::{Table, refusal};
+use crate::table::Table;
 use crate::timeline_tables;
 use crate::trace_tables::{self, Known, Names};
 use pyo3::exceptions::PyValueError;
@@ -105,6 +105,11 @@ impl Trace {
 }
 
 impl Trace {
+    /// The events and what is known of them, where events are kept.
+    pub(crate) fn kept(&self) -> Option<(&[Event], &Whole)> {
+        self.events.as_deref().zip(self.whole.get())
+    }
+
     /// A trace of what was simulated; `path` serves as its name.
     pub(crate) fn recorded(path: PathBuf, mut run: RecordedTrace) -> Result<Trace, Error> {
         let (mut events, mut watch) = (Vec::new(), Watch::default());
@@ -192,7 +197,7 @@ impl Trace {
             let mut batches = Vec::new();
             for chunk in events.chunks(EVENT_ROWS) {
                 chunk.iter().for_each(|event| rows.push(event, &whole.strings));
-                batches.push(rows.take().map_err(refusal)?);
+                batches.push(rows.take());
             }
             Ok(Table::new(rows.schema(), batches))
         })
@@ -201,22 +206,16 @@ impl Trace {
     /// Writes the kept events in another format; tells what `convert_trace` tells.
     #[pyo3(signature = (format, to, progress=None))]
     fn convert(
-        &self,
+        slf: Py<Trace>,
         py: Python<'_>,
         format: &str,
         to: PathBuf,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(u64, u64, BTreeMap<String, u64>)> {
         let format = format_of(format)?;
-        let (Some(events), Some(whole)) = (&self.events, self.whole.get()) else {
-            let message = "the events were not kept; convert the file";
-            return Err(PyValueError::new_err(message));
-        };
-        let (summary, strings) = (&whole.summary, &whole.strings);
-        let written = py.detach(|| {
-            let mut source = Stored { events, next: 0, summary, strings };
-            reading::convert(&mut source, format, &to, progress.as_ref())
-        })?;
+        let mut source = Stored::new(slf)?;
+        let written =
+            py.detach(|| reading::convert(&mut source, format, &to, progress.as_ref()))?;
         Ok((written.events, written.dropped, written.dropped_types))
     }
 

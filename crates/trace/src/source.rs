@@ -33,7 +33,7 @@ pub struct Summary {
 }
 
 /// A trace being read, in time order and in bounded memory.
-pub trait EventSource {
+pub trait EventSource: Send {
     /// Appends the next events to `batch`, a few thousand at most, in time order. `false` when
     /// there are no more. Events of types outside the schema are counted, not appended, so a call
     /// may return `true` and append none.

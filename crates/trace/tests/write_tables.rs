@@ -1,4 +1,4 @@
-//! Parquet and CSV hold the same rows, which are the trace's events.
+//! Arrow tables and CSV hold the same rows, which are the trace's events.
 
 #![cfg(feature = "write")]
 
@@ -8,15 +8,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use schedlab_trace::write::{COLUMNS, Format, convert};
-use std::fs::File;
+use schedlab_trace::write::{COLUMNS, EventTables, Format, Written, convert};
 use std::path::Path;
 use support::sample;
 
-fn write(name: &str, path: &Path, format: Format) {
+fn write_csv(name: &str, path: &Path) -> Written {
     let mut source = schedlab_trace::open(&sample(name)).unwrap();
-    convert(&mut *source, path, format, |_, _| true).unwrap();
+    convert(&mut *source, path, Format::Csv, |_, _| true).unwrap().expect("it is not given up")
 }
 
 fn cell(batch: &RecordBatch, column: usize, row: usize) -> String {
@@ -39,24 +37,24 @@ fn cell(batch: &RecordBatch, column: usize, row: usize) -> String {
 fn both_tables_tell_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["qemu_pelt_ptask.dat", "qemu_idle_menu.dat", "trappy_arm32.dat"] {
-        let (csv, parquet) = (folder.path().join("t.csv"), folder.path().join("t.parquet"));
-        write(name, &csv, Format::Csv);
-        write(name, &parquet, Format::Parquet);
+        let csv = folder.path().join("t.csv");
+        let written = write_csv(name, &csv);
         let text = std::fs::read_to_string(&csv).unwrap();
         let mut lines = text.lines();
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name()).collect();
         assert_eq!(lines.next().unwrap(), names.join(","));
 
-        let file = File::open(&parquet).unwrap();
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-        for batch in reader {
-            let batch = batch.unwrap();
-            for row in 0..batch.num_rows() {
+        let mut tables = EventTables::new(schedlab_trace::open(&sample(name)).unwrap());
+        let schema = tables.schema();
+        while let Some(table) = tables.next_table().unwrap() {
+            assert_eq!(table.schema(), schema);
+            for row in 0..table.num_rows() {
                 let cells: Vec<_> =
-                    (0..batch.num_columns()).map(|column| cell(&batch, column, row)).collect();
+                    (0..table.num_columns()).map(|column| cell(&table, column, row)).collect();
                 assert_eq!(lines.next().unwrap(), cells.join(","), "{name}");
             }
         }
+        assert_eq!(tables.written(), written, "{name}");
         assert_eq!(lines.next(), None, "{name}");
     }
 }
@@ -65,7 +63,7 @@ fn both_tables_tell_the_same() {
 fn rows_are_the_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
-    write("qemu_psched_hackbench.data", &path, Format::Csv);
+    write_csv("qemu_psched_hackbench.data", &path);
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().count(), 1 + 1203);
     // As `perf script` prints these two.
@@ -76,20 +74,22 @@ fn rows_are_the_events() {
 }
 
 #[test]
-fn parquet_names_the_trace_it_came_from_and_keeps_groups_small() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.parquet");
-    write("qemu_idle_menu.dat", &path, Format::Parquet);
-    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
-    let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap();
-    let value = |key: &str| {
-        metadata.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone())
-    };
-    assert_eq!(value("clock").as_deref(), Some("mono"));
-    assert_eq!(value("kernel_release").as_deref(), Some("6.12.117+deb12-amd64"));
-    assert_eq!(value("lost_events").as_deref(), Some("0"));
-    let required: Vec<_> =
-        reader.schema().fields().iter().filter(|field| !field.is_nullable()).collect();
+fn tables_are_bounded_and_say_which_cells_are_always_there() {
+    // Longer than a table may be; a source's batch is a few thousand events.
+    let line = "  <idle>-0  [001] 12.000001: cpu_frequency: state=1500000 cpu_id=1\n";
+    let text = line.repeat(300_000);
+    let mut tables =
+        EventTables::new(schedlab_trace::open_bytes("long.txt", text.as_bytes()).unwrap());
+    let schema = tables.schema();
+    let required: Vec<_> = schema.fields().iter().filter(|field| !field.is_nullable()).collect();
     let required: Vec<_> = required.iter().map(|field| field.name().as_str()).collect();
     assert_eq!(required, ["timestamp_ns", "cpu", "event"]);
+    let mut heights = Vec::new();
+    while let Some(table) = tables.next_table().unwrap() {
+        heights.push(table.num_rows());
+    }
+    assert_eq!(heights.iter().sum::<usize>(), 300_000);
+    assert!(heights.iter().all(|&height| height < (1 << 17) + (1 << 15)), "{heights:?}");
+    assert!(tables.is_at_end());
+    assert_eq!(tables.written().events, 300_000);
 }

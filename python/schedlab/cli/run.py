@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from schedlab.simulation import Simulation
+    from schedlab.trace import TraceFormat
 
 # A shorter run ends before a progress bar could be read.
 PROGRESS_AFTER_S = 1.0
 
 WAITING_SHOWN = 3
 
-FORMATS: dict[str, Literal["perfetto", "parquet", "csv"]] = {
+FORMATS: dict[str, TraceFormat] = {
     ".pftrace": "perfetto",
     ".perfetto": "perfetto",
     ".perfetto-trace": "perfetto",
@@ -196,7 +197,7 @@ def command(
             click.echo(f"{run.decisions_left_out} later decisions were not kept.")
 
 
-def _format(out: Path) -> Literal["perfetto", "parquet", "csv"]:
+def _format(out: Path) -> TraceFormat:
     to = FORMATS.get(out.suffix)
     if to is None:
         raise click.UsageError(f"{out}: --trace writes {', '.join(FORMATS)}.")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from schedlab._schedlab import TraceInfo
-    from schedlab.trace import Converted
+    from schedlab.trace import Converted, TraceFormat
 
 Rows = list[dict[str, Any]]
 
@@ -344,7 +344,7 @@ def idle(*, file: Path, machine_name: str | None, as_json: bool, limit: int) -> 
 def convert(
     *,
     file: Path,
-    target: Literal["perfetto", "parquet", "csv"],
+    target: TraceFormat,
     output: Path | None,
     as_json: bool,
 ) -> None:

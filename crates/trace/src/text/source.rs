@@ -385,7 +385,7 @@ fn shown(line: &[u8]) -> String {
     format!("{text:?}")
 }
 
-impl<R: Read> EventSource for TextSource<R> {
+impl<R: Read + Send> EventSource for TextSource<R> {
     fn read_batch(&mut self, batch: &mut Vec<Event>) -> Result<bool, TraceError> {
         if !self.at_end {
             self.read_lines()?;

@@ -1,4 +1,4 @@
-//! The table that an event becomes a row of. Parquet and CSV share it.
+//! The table that an event becomes a row of. Arrow tables and CSV share it.
 
 use crate::event::{Event, EventKind, PeltClass, Pid, Task};
 use crate::strings::StrId;

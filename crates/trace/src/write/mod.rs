@@ -1,5 +1,5 @@
-//! Writers: Perfetto protobuf for ui.perfetto.dev, Parquet and CSV for everything else. They take
-//! events as they come, so a trace of any size is converted in bounded memory.
+//! Writers: Perfetto protobuf for ui.perfetto.dev, CSV, and Arrow tables for whatever knows those.
+//! They take events as they come, so a trace of any size is converted in bounded memory.
 //!
 //! ```
 //! use schedlab_trace::write::{self, Format};
@@ -18,15 +18,15 @@
 
 mod columns;
 mod csv;
-mod parquet;
 mod perfetto;
 mod rows;
+mod tables;
 
 pub use columns::{COLUMNS, Column, ColumnType};
 pub use csv::CsvWriter;
-pub use parquet::ParquetWriter;
 pub use perfetto::PerfettoWriter;
 pub use rows::EventRows;
+pub use tables::EventTables;
 
 use crate::error::TraceError;
 use crate::event::{Event, EventKind};
@@ -58,15 +58,13 @@ pub enum Format {
     /// Protobuf for ui.perfetto.dev and `trace_processor`.
     Perfetto,
     /// One row an event, in the columns of [`COLUMNS`].
-    Parquet,
-    /// The same rows as text.
     Csv,
 }
 
 impl Format {
     /// Every format, by its name.
-    pub const NAMES: [(&'static str, Format); 3] =
-        [("perfetto", Format::Perfetto), ("parquet", Format::Parquet), ("csv", Format::Csv)];
+    pub const NAMES: [(&'static str, Format); 2] =
+        [("perfetto", Format::Perfetto), ("csv", Format::Csv)];
 
     /// The format of that name.
     pub fn from_name(name: &str) -> Option<Format> {
@@ -87,15 +85,29 @@ pub struct Written {
     pub dropped_types: BTreeMap<String, u64>,
 }
 
-impl Written {
-    fn new(written: &BTreeMap<&str, u64>, counts: &BTreeMap<String, u64>) -> Written {
-        let events = written.values().sum();
-        let dropped = counts.values().sum::<u64>().saturating_sub(events);
-        let missing = counts.iter().map(|(name, &count)| match written.get(name.as_str()) {
-            Some(&written) => (name, count.saturating_sub(written)),
-            // The schema has one name for several spellings of an event.
-            None if crate::text::is_in_schema(name) => (name, 0),
-            None => (name, count),
+/// Counts events as they are written.
+#[derive(Debug, Default)]
+struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    /// Events that are written now.
+    fn add(&mut self, events: &[Event]) {
+        for event in events.iter().filter(|event| !matches!(event.kind, EventKind::Lost { .. })) {
+            *self.0.entry(columns::event_name(&event.kind)).or_default() += 1;
+        }
+    }
+
+    /// What was written of the trace that `summary` is of, once that was read to its end.
+    fn written(&self, summary: &Summary) -> Written {
+        let events = self.0.values().sum();
+        let dropped = summary.event_counts.values().sum::<u64>().saturating_sub(events);
+        let missing = summary.event_counts.iter().map(|(name, &count)| {
+            match self.0.get(name.as_str()) {
+                Some(&written) => (name, count.saturating_sub(written)),
+                // The schema has one name for several spellings of an event.
+                None if crate::text::is_in_schema(name) => (name, 0),
+                None => (name, count),
+            }
         });
         let missing = missing.filter(|&(_, count)| count > 0);
         let dropped_types = missing.map(|(name, count)| (name.clone(), count)).collect();
@@ -138,7 +150,6 @@ fn create(file: File, format: Format, summary: &Summary) -> io::Result<Box<dyn E
     let out = BufWriter::with_capacity(1 << 18, file);
     Ok(match format {
         Format::Perfetto => Box::new(PerfettoWriter::new(out, summary)?),
-        Format::Parquet => Box::new(ParquetWriter::new(out)?),
         Format::Csv => Box::new(CsvWriter::new(out)?),
     })
 }
@@ -150,15 +161,13 @@ fn pour(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Option<Written>, TraceError> {
     let failed = |source| TraceError::Io { path: path.to_owned(), source };
-    let mut written = BTreeMap::new();
+    let mut tally = Tally::default();
     let mut events = Vec::new();
     loop {
         events.clear();
         let more = source.read_batch(&mut events)?;
         writer.write(&events, source.strings()).map_err(failed)?;
-        for event in events.iter().filter(|event| !matches!(event.kind, EventKind::Lost { .. })) {
-            *written.entry(columns::event_name(&event.kind)).or_default() += 1;
-        }
+        tally.add(&events);
         if !more {
             break;
         }
@@ -169,5 +178,5 @@ fn pour(
     }
     let summary = source.summary();
     writer.finish(summary, source.strings()).map_err(failed)?;
-    Ok(Some(Written::new(&written, &summary.event_counts)))
+    Ok(Some(tally.written(summary)))
 }

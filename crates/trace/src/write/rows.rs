@@ -8,7 +8,7 @@ use arrow_array::builder::{
     UInt64Builder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
 /// Gathers rows of the event table.
@@ -59,13 +59,11 @@ impl EventRows {
     }
 
     /// The rows gathered so far, and starts anew.
-    ///
-    /// # Errors
-    /// Never in practice: the columns are made of the same rows.
-    pub fn take(&mut self) -> Result<RecordBatch, ArrowError> {
+    pub fn take(&mut self) -> RecordBatch {
         let rows = std::mem::take(&mut self.rows);
         let columns = self.builders.iter_mut().map(|builder| builder.finish(rows)).collect();
         RecordBatch::try_new(self.schema(), columns)
+            .expect("columns of the schema's types, each padded to the same length")
     }
 }
 

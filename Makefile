@@ -14,7 +14,7 @@ $(BIN)/python: requirements.lock
 
 # The extension module is built in place, so that Python sources are used as they stand.
 $(VENV)/.built: $(BIN)/python $(RUST_SOURCES) pyproject.toml
-	. $(BIN)/activate && maturin develop --release --locked --quiet
+	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --locked --quiet
 	touch $@
 
 build: $(VENV)/.built

@@ -5,16 +5,22 @@ BIN := $(VENV)/bin
 
 .PHONY: build dev demo test lint bench calibrate fuzz kill faults parity governor-parity swarm traces clean
 
-RUST_SOURCES := $(shell find crates machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates kernels machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') \
+	Cargo.toml Cargo.lock
 
+# The tool that builds the extension module, alone; what runs beside it is installed while that compiles.
 $(BIN)/python: requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock maturin
 	touch $@
 
 # The extension module is built in place, so that Python sources are used as they stand.
+$(VENV)/.built: export PIP_QUIET = 1
 $(VENV)/.built: $(BIN)/python $(RUST_SOURCES) pyproject.toml
-	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --locked --quiet
+	. $(BIN)/activate && { \
+		pip install --disable-pip-version-check -r requirements.lock & packages=$$!; \
+		maturin develop --release --locked --quiet --skip-install && wait $$packages; }
+	. $(BIN)/activate && maturin develop --release --locked --quiet
 	touch $@
 
 build: $(VENV)/.built

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from schedlab.sweep.execute import Tally
     from schedlab.sweep.model import Plan
     from schedlab.sweep.run import SweepResult
+    from schedlab.sweep.sequential import Pick, Until
     from schedlab.sweep.table import Row
 
 __all__ = ["command", "print_rows", "store_option", "watched", "worker_options"]
@@ -96,6 +97,32 @@ def tls_files(
 @click.argument("plan_file", metavar="PLAN.toml", type=click.Path(path_type=Path))
 @worker_options
 @store_option
+@click.option(
+    "--until",
+    metavar="verdict|width=PCT",
+    help="Add iterations where a comparison has no verdict, or an interval wider than PCT points, "
+    "with intervals that hold however often they are looked at.",
+)
+@click.option(
+    "--select",
+    metavar="FIGURE",
+    help="Find the variant that is best by this figure, and drop others on the way.",
+)
+@click.option(
+    "--zone",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="PCT",
+    help="Of --select: a difference below this many percent does not matter.",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(2),
+    default=1000,
+    show_default=True,
+    help="Of --until and --select: iterations at most.",
+)
 @click.option("--retry-failed", is_flag=True, help="Try runs again that are recorded as failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @limit_option
@@ -108,6 +135,10 @@ def command(
     tls_cert: str | None,
     tls_key: str | None,
     store: str | None,
+    until: str | None,
+    select: str | None,
+    zone: float,
+    most: int,
     retry_failed: bool,
     as_json: bool,
     limit: int,
@@ -119,21 +150,33 @@ def command(
     and the others go on; exit code 1 says that some failed.
     """
     from schedlab.sweep.load import load  # noqa: PLC0415 - `--help` needs none of these
-    from schedlab.sweep.run import run_sweep  # noqa: PLC0415
+    from schedlab.sweep.run import Session, run_sweep  # noqa: PLC0415
 
     plan = load(plan_file)
     tls = tls_files(scheduler, tls_ca, tls_cert, tls_key)
+    wanted = None if until is None else _until(until, most)
+    if until is not None and select is not None:
+        raise click.UsageError("--until and --select are two ways to stop; give one of them")
     with watched(plan) as (told, so_far):
-        result = run_sweep(
-            plan,
-            store=store,
-            jobs=jobs,
-            scheduler=scheduler,
-            tls=tls,
-            retry_failed=retry_failed,
-            progress=told,
-            so_far=so_far,
-        )
+        options: dict[str, Any] = {
+            "store": store,
+            "jobs": jobs,
+            "scheduler": scheduler,
+            "tls": tls,
+            "retry_failed": retry_failed,
+            "progress": told,
+        }
+        if select is not None:
+            from schedlab.sweep.sequential import pick  # noqa: PLC0415 - as above
+
+            with Session(plan, **options) as session:
+                picks = pick(session, select, zone_pct=zone, most=most)
+        else:
+            result = run_sweep(plan, until=wanted, so_far=so_far, **options)
+    if select is not None:
+        _print_picks(plan, select, picks, as_json=as_json)
+        print_tally(session.tally)
+        return
     if as_json:
         print_json(result_dict(result))
     else:
@@ -141,6 +184,55 @@ def command(
     print_tally(result.tally)
     if any(row.failed for row in result.rows):
         sys.exit(1)
+
+
+def _until(text: str, most: int) -> Until:
+    from schedlab.sweep.sequential import Until  # noqa: PLC0415 - as above
+
+    if text == "verdict":
+        return Until(most=most)
+    word, _, number = text.partition("=")
+    try:
+        width_pct = float(number)
+    except ValueError:
+        width_pct = 0.0
+    if word != "width" or not width_pct > 0:
+        raise click.UsageError(f"--until {text} is neither verdict nor width=PCT, such as width=2")
+    return Until(width_pct, most)
+
+
+def _print_picks(plan: Plan, figure: str, picks: Sequence[Pick], *, as_json: bool) -> None:
+    from schedlab.study.words import number  # noqa: PLC0415 - as above
+
+    if as_json:
+        print_json([asdict(each) for each in picks])
+        return
+    confidence = f"{100 * (1 - plan.significance):g} %"
+    for each in picks:
+        place = ", ".join(
+            [each.cell.workload, *(f"{name} {label(v)}" for name, v in each.cell.values.items())]
+        )
+        print_title(f"{plan.name}: {place}: best by {figure}: {plan.compare} {each.variant}")
+        print_table(
+            [
+                Column("variant", plan.compare, numeric=plan.compare != KERNEL),
+                Column("runs", "runs"),
+                Column("mean", "mean", lambda value: number(value) or ""),
+                Column("fate", "", numeric=False),
+            ],
+            [
+                {
+                    "variant": variant,
+                    "runs": runs,
+                    "mean": mean,
+                    "fate": f"dropped after {dropped}" if dropped else "selected",
+                }
+                for variant, runs, mean, dropped in each.means
+            ],
+        )
+        click.echo(
+            f"with {confidence} probability, if it is better by {number(each.zone)} at least"
+        )
 
 
 def print_result(result: SweepResult, *, limit: int = 0) -> None:

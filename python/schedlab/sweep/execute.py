@@ -95,18 +95,20 @@ class Tally:
 def execute(
     blocks: Iterator[Block],
     crew: Crew,
-    known: KeySet,
+    keys: tuple[KeySet, KeySet],
     index: Index,
     tally: Tally,
     *,
-    told: Callable[[Tally], None] | None = None,
+    told: Callable[[Tally], None] | None,
 ) -> None:
-    """Carry out the runs of blocks that are not known yet; they are, afterwards.
+    """Carry out the runs of blocks whose keys are not known yet; they are, afterwards.
+
+    ``keys`` are those known, and those that this sweep has met in its plan.
 
     Raises what the crew raises: :class:`schedlab.store.StoreError` or ``OSError`` where the store
     does, and :class:`schedlab.StudyError`.
     """
-    feed = _Feed(blocks, known, index, tally)
+    feed = _Feed(blocks, keys, index, tally)
     run_s = 0.0
     looked_s = time.monotonic()
     while True:
@@ -145,12 +147,13 @@ def _batch_runs(run_s: float, crew: Crew, tally: Tally) -> int:
 class _Feed:
     """Takes runs from blocks, and leaves out those that are known."""
 
-    def __init__(self, blocks: Iterator[Block], known: KeySet, index: Index, tally: Tally) -> None:
+    def __init__(
+        self, blocks: Iterator[Block], keys: tuple[KeySet, KeySet], index: Index, tally: Tally
+    ) -> None:
         self._blocks = blocks
-        self._known = known
+        self._known, self._issued = keys
         self._index = index
         self._tally = tally
-        self._issued = type(known)()
         self._waiting: list[Job] = []
         self.ended = False
 

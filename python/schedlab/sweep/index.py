@@ -36,7 +36,7 @@ class Index:
         cell = block.cell
         self._runs += [
             (job.key, cell.number, variant, block.iteration)
-            for variant, job in enumerate(block.jobs)
+            for variant, job in zip(block.variants, block.jobs, strict=True)
         ]
         if cell.number >= self._next_cell:
             self._next_cell = cell.number + 1

@@ -62,6 +62,8 @@ class Block(NamedTuple):
     iteration: int
     jobs: Sequence[Job]
     """One per variant, the baseline first."""
+    variants: Sequence[int]
+    """Which variants these are."""
 
 
 class Jobs:
@@ -109,8 +111,8 @@ class Jobs:
             for cell in self.cells():
                 yield self.block(cell, iteration)
 
-    def block(self, cell: Cell, iteration: int) -> Block:
-        """Give one iteration of a cell."""
+    def block(self, cell: Cell, iteration: int, wanted: Sequence[int] | None = None) -> Block:
+        """Give one iteration of a cell; of these variants alone, if they are given."""
         seed = self._seed(cell, iteration)
         plan = self.plan
         if plan.compare == KERNEL:
@@ -120,8 +122,9 @@ class Jobs:
         else:
             values = plan.axis(plan.compare).grid()
             variants = [(cell.kernel, {**cell.values, plan.compare: value}) for value in values]
-        jobs = [self._job(cell, kernel, point, seed) for kernel, point in variants]
-        return Block(cell, iteration, jobs)
+        numbers = range(len(variants)) if wanted is None else wanted
+        jobs = [self._job(cell, *variants[number], seed) for number in numbers]
+        return Block(cell, iteration, jobs, numbers)
 
     def _seed(self, cell: Cell, iteration: int) -> int:
         """Draw the seed of a block from what tells it apart, not from its place in the plan.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from schedlab.simulation import simulate
 from schedlab.store import default_folder
-from schedlab.store.segments import Segments
+from schedlab.store.segments import KeySet, Segments
 from schedlab.study.execute import cpu_count
 from schedlab.study.plan import program
 from schedlab.study.reading import StudyError
@@ -23,14 +23,16 @@ from schedlab.sweep.model import Plan
 from schedlab.sweep.table import Row, frame, rows_frame, tabulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import polars as pl
 
     from schedlab.sweep.crew import Crew
+    from schedlab.sweep.jobs import Block
+    from schedlab.sweep.sequential import Until
 
-__all__ = ["SweepResult", "crew_for", "open_store", "run_sweep"]
+__all__ = ["Session", "SweepResult", "crew_for", "open_store", "run_sweep"]
 
 # Long enough to see whether a run can begin.
 INSTANT_S = 1e-9
@@ -86,6 +88,62 @@ def crew_for(
     return LocalCrew(jobs.recipe, jobs.plan.limits, segments, program(), size)
 
 
+class Session:
+    """A plan at work: who carries runs out, what is known, and where each run stands."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        store: str | Path | None = None,
+        jobs: int | None = None,
+        scheduler: str | None = None,
+        tls: Sequence[str] = (),
+        retry_failed: bool = False,
+        progress: Callable[[Tally], None] | None = None,
+        so_far: Callable[[list[Row]], None] | None = None,
+    ) -> None:
+        """Read the store, try the plan's first runs, and begin the crew; as :func:`run_sweep`."""
+        self.plan = plan
+        self.segments = open_store(store)
+        self.todo = Jobs(plan)
+        _try_first(self.todo)
+        self.tally = Tally()
+        self.index = Index()
+        self._known = self.segments.keys(failed=not retry_failed)
+        self._issued = KeySet()
+        self._told = _told(plan, self.segments, self.index, progress, so_far)
+        self._crew = crew_for(
+            self.todo, self.segments, processes=jobs, scheduler=scheduler, tls=tls
+        )
+
+    def carry_out(self, blocks: Iterator[Block], runs: int) -> None:
+        """Carry out blocks of so many runs in all, but for what is known.
+
+        Raises as :func:`run_sweep`.
+        """
+        self.tally.total += runs
+        try:
+            keys = (self._known, self._issued)
+            execute(blocks, self._crew, keys, self.index, self.tally, told=self._told)
+        except OSError as error:
+            raise _kept(error, self.segments, self.tally) from None
+
+    def rows(self) -> list[Row]:
+        """Compare what is stored of the plan so far."""
+        return tabulate(self.plan, self.segments, self.index)
+
+    def __enter__(self) -> Self:
+        """Use it for a while."""
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Stop who carries runs out, and put small segments together if all went well."""
+        self._crew.close()
+        if kind is None:
+            self.segments.compact()
+
+
 def run_sweep(
     plan: Plan | str | Path,
     *,
@@ -93,6 +151,7 @@ def run_sweep(
     jobs: int | None = None,
     scheduler: str | None = None,
     tls: Sequence[str] = (),
+    until: Until | None = None,
     retry_failed: bool = False,
     progress: Callable[[Tally], None] | None = None,
     so_far: Callable[[list[Row]], None] | None = None,
@@ -102,30 +161,33 @@ def run_sweep(
     ``store`` is a folder or any address that fsspec knows. ``jobs`` is how many processes of this
     machine simulate, by default one per CPU; with ``scheduler``, an address ``tcp://`` or
     ``tls://``, the workers of that Dask cluster do, and ``tls`` names the files of the authority's
-    certificate, the own certificate, and its key. A run that fails is recorded and not tried again
-    unless ``retry_failed``. ``progress`` is called with the tally several times a second, and
-    ``so_far`` now and then with the table of what is stored.
+    certificate, the own certificate, and its key. With ``until``, cells get more iterations until
+    each comparison is settled. A run that fails is recorded and not tried again unless
+    ``retry_failed``. ``progress`` is called with the tally several times a second, and ``so_far``
+    now and then with the table of what is stored.
 
     Raises :class:`schedlab.StudyError`, :class:`schedlab.store.StoreError`, ``OSError``, and what
     loading the plan's parts raises.
     """
     plan = plan if isinstance(plan, Plan) else load(plan)
-    segments = open_store(store)
-    todo = Jobs(plan)
-    _try_first(todo)
-    tally = Tally(total=len(todo))
-    index = Index()
-    known = segments.keys(failed=not retry_failed)
-    crew = crew_for(todo, segments, processes=jobs, scheduler=scheduler, tls=tls)
-    try:
-        told = _told(plan, segments, index, progress, so_far)
-        execute(todo.blocks(), crew, known, index, tally, told=told)
-    except OSError as error:
-        raise _kept(error, segments, tally) from None
-    finally:
-        crew.close()
-    segments.compact()
-    return SweepResult(plan, tabulate(plan, segments, index), tally, segments, index)
+    with Session(
+        plan,
+        store=store,
+        jobs=jobs,
+        scheduler=scheduler,
+        tls=tls,
+        retry_failed=retry_failed,
+        progress=progress,
+        so_far=so_far,
+    ) as session:
+        if until is None:
+            session.carry_out(session.todo.blocks(), len(session.todo))
+            rows = session.rows()
+        else:
+            from schedlab.sweep.sequential import settle  # noqa: PLC0415 - few sweeps do
+
+            rows = settle(session, until)
+    return SweepResult(plan, rows, session.tally, session.segments, session.index)
 
 
 def _try_first(todo: Jobs) -> None:

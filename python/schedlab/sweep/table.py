@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from schedlab.store.segments import Segments
     from schedlab.sweep.index import Index
     from schedlab.sweep.model import Plan
+    from schedlab.sweep.run import Session
 
-__all__ = ["Row", "frame", "moments_of", "rows_frame", "tabulate", "view"]
+__all__ = ["Row", "frame", "moments_of", "rows_frame", "tabulate", "values_of", "view"]
 
 
 @dataclass(frozen=True)
@@ -242,3 +243,21 @@ def frame(segments: Segments, index: Index) -> pl.DataFrame:
     with segments.connect() as connection:
         view(connection, index)
         return to_frame(connection, "FROM mine ORDER BY cell, iteration, variant, figure")
+
+
+def values_of(session: Session, figure: str, cell: int, first: int) -> dict[int, list[float]]:
+    """Give a figure's values in a cell by variant, in the order of iterations from the first on."""
+    with session.segments.connect() as connection:
+        view(connection, session.index)
+        found = connection.execute(
+            """
+            SELECT variant, value FROM mine
+            WHERE figure = $figure AND cell = $cell AND iteration >= $first AND value IS NOT NULL
+            ORDER BY variant, iteration
+            """,
+            {"figure": figure, "cell": cell, "first": first},
+        ).fetchall()
+    values: dict[int, list[float]] = {}
+    for variant, value in found:
+        values.setdefault(variant, []).append(value)
+    return values

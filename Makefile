@@ -3,7 +3,11 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
+<<<<<<< HEAD
 .PHONY: build dev demo test lint bench calibrate fuzz kill faults parity governor-parity swarm traces clean
+=======
+.PHONY: build dev demo test lint bench calibrate fuzz kill loom miri parity governor-parity swarm traces clean
+>>>>>>> 1acbe80 (Try every interleaving of threads on the priority map)
 
 RUST_SOURCES := $(shell find crates kernels machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') \
 	Cargo.toml Cargo.lock
@@ -61,6 +65,15 @@ governor-parity:
 	cargo build --quiet --release --locked --workspace --examples
 	target/release/examples/governor_parity \
 		target/kernel-sources tests/data/traces $(SCHEDLAB_TRACES)
+
+# The priority map's memory orderings: every interleaving of threads on small maps, and undefined
+# behaviour on large ones. The second needs the nightly toolchain
+# (rustup toolchain install nightly --component miri).
+loom:
+	cargo test --release --locked --quiet -p schedlab-kernel --features loom --test cpupri_loom
+
+miri:
+	cargo +nightly miri test --locked --quiet -p schedlab-kernel --test cpupri_layouts --target-dir target/miri
 
 # Random machines, kernels and workloads, each drawn from a seed, with every checker on.
 SWARM ?= 10000

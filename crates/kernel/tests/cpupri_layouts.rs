@@ -69,9 +69,10 @@ fn agrees(mut map: impl PriorityMap, cpus: u32, steps: &[Step]) -> Result<(), Te
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "it says nothing of memory, and takes hours")]
     fn every_layout_answers_the_same(
         cpus in prop_oneof![1_u32..20, 60_u32..70, 480_u32..=480, 2040_u32..=2048],
         per_llc in 1_usize..100,
@@ -86,6 +87,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it says nothing of memory, and takes hours")]
     fn overloaded_cpus_are_counted_and_visited(
         layout in prop::sample::select(Layout::ALL.to_vec()),
         cpus in 1_u32..600,

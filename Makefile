@@ -3,11 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-<<<<<<< HEAD
-.PHONY: build dev demo test lint bench calibrate fuzz kill faults parity governor-parity swarm traces clean
-=======
-.PHONY: build dev demo test lint bench calibrate fuzz kill loom miri parity governor-parity swarm traces clean
->>>>>>> 1acbe80 (Try every interleaving of threads on the priority map)
+.PHONY: build dev demo test lint bench calibrate fuzz kill faults loom miri parity governor-parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates kernels machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') \
 	Cargo.toml Cargo.lock

@@ -39,7 +39,7 @@ demo: build
 test: dev
 	cargo test --workspace --release --locked --quiet
 	cargo test -p schedlab-sim --locked --quiet --test digest # The same digests in a debug build.
-	$(BIN)/python -m pytest --quiet
+	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile
 
 lint: dev
 	cargo fmt --all --check

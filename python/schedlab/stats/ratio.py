@@ -242,7 +242,7 @@ class PairedGeometricMeans(RatioTest):
 
     >>> test = PairedGeometricMeans([100.0, 110.0, 120.0], [101.0, 112.0, 122.0])
     >>> round(test.change, 4), round(test.p(), 4)
-    (0.0149, 0.0255)
+    (0.0149, 0.0268)
     """
 
     paired = True

@@ -49,7 +49,7 @@ def mean_interval(
     (5.0, 5.0)
     >>> low, high = mean_interval([1.0, 2.0, 4.0], mean="geometric")
     >>> round(low, 3), round(high, 3), round(low * high, 9)
-    (0.357, 11.191, 4.0)
+    (0.357, 11.19, 4.0)
     """
     if len(values) < 2:  # noqa: PLR2004 - a spread needs two
         return None

@@ -55,7 +55,7 @@ class Kernel:
         """List the built-in kernels, oldest first.
 
         >>> Kernel.names()
-        ['v2.6.32', 'v2.6.36', 'v5.7', 'v5.9', 'v6.1', 'v6.12']
+        ['v2.6.32', 'v2.6.36', 'v3.9', 'v3.9-power', 'v5.7', 'v5.9', 'v6.1', 'v6.12']
         """
         return _Native.preset_names()
 

@@ -214,6 +214,7 @@ impl fmt::Display for GroupRule {
             GroupRule::NumaAllowance => "NUMA allowance",
             GroupRule::IdleCpus => "idle_cpus",
             GroupRule::Stays => "group type, which is never left",
+            GroupRule::LeastRoom => "having room, but least",
         })
     }
 }
@@ -226,6 +227,7 @@ impl fmt::Display for CpuRule {
             CpuRule::ExitLatency => "exit latency",
             CpuRule::LatestIdle => "latest idle_stamp",
             CpuRule::Load => "load",
+            CpuRule::SmallTask => "having room for a small task",
         })
     }
 }
@@ -244,6 +246,7 @@ impl fmt::Display for WakeRule {
             WakeRule::FreeCpu => "free CPU",
             WakeRule::OtherCluster => "free CPU outside the cluster",
             WakeRule::NothingFree => "nothing is free",
+            WakeRule::Packed => "tasks are packed",
         })
     }
 }
@@ -290,6 +293,13 @@ fn loads(stats: &GroupStats, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     )
 }
 
+/// What packing looked at.
+fn room(stats: &GroupStats, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let GroupStats { util, capacity, sum_nr_running, .. } = stats;
+    let left = *capacity as i64 - *util as i64;
+    write!(f, "group_util={util} of {capacity} left={left} nr_running={sum_nr_running}")
+}
+
 /// The decision in full: a line of result and reason, then its candidates, one a line.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -308,7 +318,9 @@ impl fmt::Display for Decision {
                             (false, false) => "",
                         };
                         write!(f, "\n    group of CPU {:<4} {mark:<6} ", first.0)?;
-                        if candidate.by_load {
+                        if choice.rule == GroupRule::LeastRoom {
+                            room(&candidate.stats, f)?;
+                        } else if candidate.by_load {
                             loads(&candidate.stats, f)?;
                         } else {
                             scores(&candidate.stats, f)?;

@@ -19,6 +19,8 @@ const V2_6_32: ClassicRules = ClassicRules {
     newidle_counts: false,
     mc_power_savings: 0,
     smt_power_savings: 0,
+    v3_9: None,
+    power: None,
 };
 
 fn cpu(number: u32) -> CpuId {
@@ -90,7 +92,7 @@ impl Case<'_> {
         let found = match search.find_busiest_group(&mut sd_idle) {
             Busiest::NotOurs | Busiest::Balanced => None,
             Busiest::Group(group, amount) => {
-                let queue = search.find_busiest_queue(group, amount);
+                let queue = search.find_busiest_queue(group, amount, false);
                 Some((group.span.first().map_or(0, |c| c.0), amount, queue.map(|queue| queue.0)))
             }
         };
@@ -139,7 +141,7 @@ fn a_level_stays_for_its_flags_alone() {
     // One core: PREFER_SIBLING is something that the threads' domain does not have.
     assert_eq!(names(ClassicDomains::default()), [("SIBLING", 2), ("MC", 1)]);
     // With sched_mc_power_savings, the cache's domain has nothing to add, but the package's has.
-    let packing = ClassicDomains { mc_power_savings: true, smt_power_savings: false };
+    let packing = ClassicDomains { mc_power_savings: true, ..ClassicDomains::default() };
     assert_eq!(names(packing), [("SIBLING", 2), ("CPU", 1)]);
 }
 
@@ -219,7 +221,7 @@ fn an_imbalance_within_the_percentage_stays() {
 
 #[test]
 fn packing_empties_the_emptiest_group_into_the_fullest_that_has_room() {
-    let savings = ClassicDomains { mc_power_savings: true, smt_power_savings: false };
+    let savings = ClassicDomains { mc_power_savings: true, ..ClassicDomains::default() };
     // Two packages of four cores on one node.
     let topology = "packages = 1\nllcs_per_node = 2\ncores_per_llc = 4\nthreads_per_core = 1";
     let domains = domains(topology, savings);
@@ -238,7 +240,7 @@ fn packing_empties_the_emptiest_group_into_the_fullest_that_has_room() {
 fn wake(domains: &Domains, tasks: &[u32], prev: u32, waker: u32, sync: bool) -> Chosen {
     let cpus = running(tasks);
     let allowed = CpuSet::first_n(cpus.len());
-    let placed = Placed { prev_cpu: cpu(prev), weight: 1024, allowed: &allowed };
+    let placed = Placed { prev_cpu: cpu(prev), weight: 1024, allowed: &allowed, util: 0 };
     let current_weight = if tasks[waker as usize] > 0 { 1024 } else { 0 };
     let woken = Woken { cpu: cpu(waker), sync, current_weight };
     Place { domains, cpus: &cpus, rules: V2_6_32 }.on_wake(&placed, &woken)
@@ -278,7 +280,7 @@ fn forks_go_to_the_least_loaded_group_and_cpu() {
     let allowed = CpuSet::first_n(4);
     let fork = |tasks: &[u32], from: u32| {
         let cpus = running(tasks);
-        let placed = Placed { prev_cpu: cpu(from), weight: 1024, allowed: &allowed };
+        let placed = Placed { prev_cpu: cpu(from), weight: 1024, allowed: &allowed, util: 0 };
         let place = Place { domains: &domains, cpus: &cpus, rules: V2_6_32 };
         let mut log = Vec::new();
         let to = place.slow(&placed, cpu(from), DomainFlags::BALANCE_FORK, Some(&mut log));

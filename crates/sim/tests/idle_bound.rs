@@ -123,7 +123,10 @@ fn symmetric(machine: &Machine) -> bool {
 fn balances(kernel: &Kernel) -> bool {
     let full = match kernel.classic {
         // To pack tasks is to leave CPUs idle.
-        Some(classic) => classic.mode == BalanceMode::Full && !classic.saves_power(),
+        Some(classic) => {
+            let packs = classic.saves_power() || classic.power.is_some_and(|power| power.saves());
+            classic.mode == BalanceMode::Full && !packs
+        }
         None => kernel.balance.mode == BalanceMode::Full,
     };
     full && kernel.nohz != (NohzRules::Push { stale_kick: true })

@@ -11,6 +11,7 @@ pub mod energy;
 pub mod entity;
 pub mod group;
 pub mod nohz;
+pub mod power_aware;
 pub mod queue;
 pub mod slow_path;
 pub mod sums;

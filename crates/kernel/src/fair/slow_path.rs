@@ -91,6 +91,8 @@ pub enum GroupRule {
     IdleCpus,
     /// Groups of this type are left alone.
     Stays,
+    /// Tasks are packed: the group that has room, but least of it.
+    LeastRoom,
 }
 
 /// What decided between the CPUs of the chosen group.
@@ -106,6 +108,8 @@ pub enum CpuRule {
     LatestIdle,
     /// None is idle: the least load.
     Load,
+    /// The task is small, and this one has room for it.
+    SmallTask,
 }
 
 /// One choice between groups.

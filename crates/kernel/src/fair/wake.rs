@@ -119,6 +119,8 @@ pub enum WakeRule {
     OtherCluster,
     /// Nothing is free: the task queues at the target.
     NothingFree,
+    /// Tasks are packed to save power, and a group has room.
+    Packed,
 }
 
 /// What a wake-up changes or used, beyond the CPU it chose.

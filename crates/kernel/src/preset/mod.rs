@@ -34,6 +34,8 @@ use toml::de::{DeTable, DeValue};
 const PRESETS: &[(&str, &str)] = &[
     ("v2.6.32", include_str!("../../../../kernels/v2.6.32.toml")),
     ("v2.6.36", include_str!("../../../../kernels/v2.6.36.toml")),
+    ("v3.9", include_str!("../../../../kernels/v3.9.toml")),
+    ("v3.9-power", include_str!("../../../../kernels/v3.9-power.toml")),
     ("v5.7", include_str!("../../../../kernels/v5.7.toml")),
     ("v5.9", include_str!("../../../../kernels/v5.9.toml")),
     ("v6.1", include_str!("../../../../kernels/v6.1.toml")),
@@ -57,6 +59,7 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("sched_ext", "sched_ext is not modelled"),
     ("hrtick", "preemption by high-resolution timer (HRTICK) is not modelled"),
     ("asym_packing", "ASYM_PACKING between cores of different turbo frequency is not modelled"),
+    ("power_aware", "the policies of that series are chosen under [classic.power]"),
     ("psi", "pressure stall information is not modelled"),
 ];
 
@@ -170,7 +173,18 @@ struct Wake {
     idle_prev_is_target: bool,
     recent_used: RecentUsed,
     ttwu_queue: TtwuQueue,
-    energy: Option<EnergyRelease>,
+    energy: Option<Energy>,
+}
+
+/// Whose energy-aware placement; to say `none` is the same as to leave it out.
+#[derive(Clone, Copy, Deserialize)]
+enum Energy {
+    #[serde(rename = "v6.1")]
+    V6_1,
+    #[serde(rename = "v6.12")]
+    V6_12,
+    #[serde(rename = "none")]
+    None,
 }
 
 #[derive(Deserialize)]
@@ -318,6 +332,10 @@ fn check(file: File) -> Result<Kernel, Fault> {
         Some(us) => i64::from(*us.get_ref()) * 1_000,
         None => LATENCY_UNLIMITED_NS,
     };
+    if matches!(file.nohz, NohzRules::PushByDomain { rcu_ticks } if rcu_ticks > 1_000) {
+        let what = "rcu_ticks must be 1000 at most; a grace period takes about 3";
+        return Err((0..0, what.to_owned()));
+    }
     let cpufreq = file.cpufreq.as_ref().map(cpufreq).transpose()?.unwrap_or_default();
     let ByTracking { placement, wake, ttwu_queue, balance, domains } = by_tracking;
     Ok(Kernel {
@@ -415,6 +433,11 @@ impl ByTracking {
             return Err((domains.span(), what.to_owned()));
         }
         let &Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue, energy } = wake;
+        let energy = match energy {
+            Some(Energy::V6_1) => Some(EnergyRelease::V6_1),
+            Some(Energy::V6_12) => Some(EnergyRelease::V6_12),
+            Some(Energy::None) | None => None,
+        };
         Ok(ByTracking {
             placement: file.placement.ok_or_else(|| missing("placement"))?,
             wake: WakeRules { search, clusters, idle_prev_is_target, recent_used, energy },
@@ -425,8 +448,7 @@ impl ByTracking {
     }
 }
 
-/// A classic kernel has no room for the tables of others, and its domains are as they are. It never
-/// leaves wake-ups to other CPUs (before v3.0, 317f394160e9).
+/// A classic kernel has no room for the tables of others, and its domains are as they are.
 fn classic_domains(file: &File, classic: &Spanned<ClassicRules>) -> Result<ByTracking, Fault> {
     let given = [
         ("placement", file.placement.is_some()),
@@ -444,14 +466,31 @@ fn classic_domains(file: &File, classic: &Spanned<ClassicRules>) -> Result<ByTra
         let what = "mc_power_savings and smt_power_savings are 0, 1 or 2";
         return Err((classic.span(), what.to_owned()));
     }
+    let refuse = |what: &str| Err((classic.span(), what.to_owned()));
+    match rules.v3_9 {
+        None if rules.power.is_some() => {
+            return refuse("[classic.power] builds on [classic.v3_9]; add that table");
+        }
+        Some(_) if rules.saves_power() => {
+            return refuse("v3.9 has no mc_power_savings and smt_power_savings; remove them");
+        }
+        Some(v3_9) if !(1..=65_536).contains(&v3_9.smt_gain) => {
+            return refuse("smt_gain must be 1 to 65536; it is 1178 in all releases");
+        }
+        _ => {}
+    }
+    if rules.power.is_some_and(|power| power.burst_threshold_ns > TIME_MAX_NS) {
+        return refuse("burst_threshold_ns must be 10 s at most");
+    }
     let domains = ClassicDomains {
         mc_power_savings: rules.mc_power_savings > 0,
         smt_power_savings: rules.smt_power_savings > 0,
+        v3_9: rules.v3_9,
     };
     Ok(ByTracking {
         placement: SlowPathRules::V6_12,
         wake: WakeRules::V6_12,
-        ttwu_queue: TtwuQueue::Never,
+        ttwu_queue: rules.v3_9.map_or(TtwuQueue::Never, |v3_9| v3_9.ttwu_queue),
         balance: BalanceRules::V6_12,
         domains: DomainRules::classic(domains),
     })

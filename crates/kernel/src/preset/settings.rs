@@ -6,6 +6,7 @@ use crate::fair::classic::ClassicRules;
 use crate::fair::energy::EnergyRelease;
 use crate::fair::nohz::NohzRules;
 use crate::fair::queue::FairRules;
+use crate::sched::TtwuQueue;
 
 impl Kernel {
     /// Every setting by its name in files, in their order. With a number of CPUs, times are scaled
@@ -32,7 +33,7 @@ impl Kernel {
             ]),
         }
         match self.classic {
-            Some(classic) => settings.extend(classic_settings(&classic)),
+            Some(classic) => classic_settings(&classic, self.ttwu_queue, &mut settings),
             None => settings.extend(self.tracking_settings()),
         }
         settings.extend([
@@ -44,6 +45,9 @@ impl Kernel {
         ]);
         if let NohzRules::Push { stale_kick } = self.nohz {
             settings.push(("nohz.stale_kick", stale_kick.to_string()));
+        }
+        if let NohzRules::PushByDomain { rcu_ticks } = self.nohz {
+            settings.push(("nohz.rcu_ticks", rcu_ticks.to_string()));
         }
         if self.classic.is_none() {
             let domains = &self.domains;
@@ -103,16 +107,41 @@ impl Kernel {
     }
 }
 
-fn classic_settings(classic: &ClassicRules) -> [(&'static str, String); 7] {
-    [
+fn classic_settings(
+    classic: &ClassicRules,
+    ttwu_queue: TtwuQueue,
+    settings: &mut Vec<(&'static str, String)>,
+) {
+    settings.extend([
         ("classic.mode", kebab(&classic.mode)),
         ("classic.missed_ticks_decay", classic.missed_ticks_decay.to_string()),
         ("classic.affine_by_power", classic.affine_by_power.to_string()),
         ("classic.small_capacity", classic.small_capacity.to_string()),
         ("classic.newidle_counts", classic.newidle_counts.to_string()),
-        ("classic.mc_power_savings", classic.mc_power_savings.to_string()),
-        ("classic.smt_power_savings", classic.smt_power_savings.to_string()),
-    ]
+    ]);
+    match classic.v3_9 {
+        None => settings.extend([
+            ("classic.mc_power_savings", classic.mc_power_savings.to_string()),
+            ("classic.smt_power_savings", classic.smt_power_savings.to_string()),
+        ]),
+        Some(v3_9) => settings.extend([
+            ("classic.v3_9.ttwu_queue", kebab(&ttwu_queue)),
+            ("classic.v3_9.smt_asym_packing", v3_9.smt_asym_packing.to_string()),
+            ("classic.v3_9.reclaim_distance", v3_9.reclaim_distance.to_string()),
+            ("classic.v3_9.smt_gain", v3_9.smt_gain.to_string()),
+        ]),
+    }
+    if let Some(power) = classic.power {
+        settings.extend([
+            ("classic.power.policy", kebab(&power.policy)),
+            ("classic.power.threshold", kebab(&power.threshold)),
+            ("classic.power.utilisation", kebab(&power.utilisation)),
+            ("classic.power.burst_threshold_ns", power.burst_threshold_ns.to_string()),
+            ("classic.power.thread_is_room", power.thread_is_room.to_string()),
+            ("classic.power.small_tasks", power.small_tasks.to_string()),
+            ("classic.power.lazy", power.lazy.to_string()),
+        ]);
+    }
 }
 
 /// A variant's name as files write it: `GroupUtil` is `group-util`.

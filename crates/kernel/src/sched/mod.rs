@@ -9,6 +9,7 @@ mod energy;
 mod pick;
 mod placement;
 mod placement_classic;
+mod power_aware;
 mod rt;
 mod run_queue;
 mod task;
@@ -205,6 +206,11 @@ impl Scheduler {
     /// The run queues as other CPUs see them.
     pub fn cpus(&self) -> &[CpuState] {
         &self.cpus
+    }
+
+    /// The same as kernels with classic balancing see them; empty under others.
+    pub fn classic_cpus(&self) -> &[CpuView] {
+        &self.classic_cpus
     }
 
     /// Notes the idle state that `cpu` enters, by its exit latency, or that it leaves it

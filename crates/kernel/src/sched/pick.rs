@@ -117,6 +117,7 @@ impl Scheduler {
             self.trace_switch(cpu, prev, next, hardware);
         }
         if next.is_none() {
+            self.keep_tick(cpu, hardware);
             self.enter_idle(cpu);
         } else {
             self.publish(cpu);

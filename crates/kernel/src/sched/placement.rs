@@ -6,6 +6,7 @@ use super::task::UTIL_AVG_UNCHANGED;
 use super::{Class, NewTask, Scheduler, Task, TaskState, TtwuQueue};
 use crate::fair::TaskId;
 use crate::fair::entity::{Enqueue, Entity, FairPolicy};
+use crate::fair::power_aware::tracking::RunnableAvg;
 use crate::fair::slow_path::SlowPath;
 use crate::fair::topology::DomainFlags;
 use crate::fair::view::TaskView;
@@ -49,6 +50,7 @@ impl Scheduler {
             affinity: new.affinity,
             per_cpu_kthread: new.per_cpu_kthread,
             avg: Avg::new_task(load.weight),
+            runnable: RunnableAvg::new_task(load.unscaled()),
             clamps,
             clamped: false,
             util_est: 0,
@@ -76,6 +78,7 @@ impl Scheduler {
         let task = &mut self.tasks[id.index()];
         task.state = TaskState::Blocked;
         task.avg = Avg::default();
+        task.runnable = RunnableAvg::idle(0);
     }
 
     pub(super) fn view<'a>(&self, id: TaskId, allowed: &'a CpuSet) -> TaskView<'a> {

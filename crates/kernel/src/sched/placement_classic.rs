@@ -83,6 +83,9 @@ impl Scheduler {
             prev_cpu: self.tasks[id.index()].cpu,
             weight: self.entities[id.index()].load.unscaled(),
             allowed: self.allowed(id),
+            util: self.tasks[id.index()]
+                .runnable
+                .task_util(self.entities[id.index()].load.unscaled()),
         }
     }
 }

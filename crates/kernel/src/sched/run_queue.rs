@@ -5,6 +5,7 @@ use super::{Scheduler, TaskState};
 use crate::deadline::entity::{BW_SHIFT, Why};
 use crate::fair::TaskId;
 use crate::fair::entity::{Dequeue, Enqueue};
+use crate::fair::power_aware::tracking::RunnableAvg;
 use crate::fair::queue::{FairQueue, FairRules};
 use crate::fair::sums::CpuSums;
 use crate::fair::uclamp::QueuedClamps;
@@ -46,6 +47,8 @@ pub struct RunQueue {
     pub(super) tasks: Vec<TaskId>,
     /// What balancing remembers.
     pub(super) balance: QueueState,
+    /// The share of time in which it had tasks, as power-aware scheduling tells it (`rq->avg`).
+    pub(super) runnable: RunnableAvg,
     /// Its utilisation changed, of which the governor of its frequency is yet to hear.
     pub(super) util_changed: bool,
     /// What its tasks want to be taken for.
@@ -102,6 +105,7 @@ impl RunQueue {
             avg_scan_cost_ns: 0,
             tasks: Vec::with_capacity(QUEUE_ROOM),
             balance: QueueState::default(),
+            runnable: RunnableAvg::idle(now_ns),
             util_changed: false,
             clamps: QueuedClamps::default(),
             chosen_last: None,
@@ -202,6 +206,9 @@ impl Scheduler {
         let before = self.sums.kept().then(|| CpuSums::of(state));
         state.ttwu_pending = true;
         self.note_change(cpu, before);
+        if self.config.classic.is_some() {
+            self.publish_classic(cpu);
+        }
     }
 
     /// Keeps what is known of many CPUs up to date with one of them.
@@ -220,7 +227,10 @@ impl Scheduler {
     /// Ages a queue's averages and takes out those of tasks that left asleep
     /// (`update_cfs_rq_load_avg()`).
     pub(super) fn update_queue_load(&mut self, cpu: CpuId) {
-        if self.config.classic.is_some() {
+        if let Some(rules) = self.config.classic {
+            if rules.power.is_some() {
+                self.track_queue(cpu);
+            }
             return;
         }
         let rq = &mut self.rqs[cpu.index()];
@@ -241,7 +251,10 @@ impl Scheduler {
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
     /// them yet (`update_load_avg()` with `DO_ATTACH`).
     pub(super) fn update_load(&mut self, cpu: CpuId, id: TaskId) {
-        if self.config.classic.is_some() {
+        if let Some(rules) = self.config.classic {
+            if rules.power.is_some() {
+                self.track_task(cpu, id);
+            }
             return;
         }
         let rq = &self.rqs[cpu.index()];

@@ -3,6 +3,7 @@
 use crate::deadline::entity::Reservation;
 use crate::fair::TaskId;
 use crate::fair::entity::FairPolicy;
+use crate::fair::power_aware::tracking::RunnableAvg;
 use crate::fair::uclamp::TaskClamps;
 use crate::pelt::Avg;
 use crate::rt::RealTime;
@@ -59,6 +60,8 @@ pub struct Task {
     pub per_cpu_kthread: bool,
     /// Load tracking.
     pub avg: Avg,
+    /// The share of time in which it ran or waited, as power-aware scheduling tells it.
+    pub(super) runnable: RunnableAvg,
     /// What it wants to be taken for.
     pub clamps: TaskClamps,
     /// Its queue knows of its clamps.

@@ -3,6 +3,7 @@
 use schedlab_kernel::cpufreq::{CpufreqGovernor, Release};
 use schedlab_kernel::cpuidle::GovernorKind;
 use schedlab_kernel::fair::nohz::NohzRules;
+use schedlab_kernel::fair::power_aware::{PowerPolicy, PowerRules, Threshold, Utilisation};
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::Machine;
 use schedlab_sim::Pcg;
@@ -116,6 +117,24 @@ fn cool_machine(dice: &mut Dice) -> Machine {
     Machine::parse(&text, Path::new("swarm")).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+/// Any policy of power-aware scheduling.
+fn power(dice: &mut Dice) -> PowerRules {
+    let powersaving = dice.chance(80);
+    PowerRules {
+        policy: if powersaving { PowerPolicy::Powersaving } else { PowerPolicy::Performance },
+        threshold: dice.pick(&[
+            Threshold::GroupWeight,
+            Threshold::GroupCapacity,
+            Threshold::GroupPower,
+        ]),
+        utilisation: dice.pick(&[Utilisation::FairAlone, Utilisation::WithRealTime]),
+        burst_threshold_ns: dice.pick(&[0, 100_000, 1_000_000]),
+        thread_is_room: dice.chance(50),
+        small_tasks: dice.chance(70),
+        lazy: dice.chance(70),
+    }
+}
+
 /// Any kernel.
 pub fn kernel(dice: &mut Dice) -> Kernel {
     let names: Vec<_> = Kernel::preset_names().collect();
@@ -149,7 +168,16 @@ pub fn kernel(dice: &mut Dice) -> Kernel {
             NohzRules::Pull {},
             NohzRules::Push { stale_kick: false },
             NohzRules::Push { stale_kick: true },
+            NohzRules::PushByDomain { rcu_ticks: 0 },
+            NohzRules::PushByDomain { rcu_ticks: 3 },
         ]);
+    }
+    if let Some(classic) = &mut kernel.classic
+        && let Some(v3_9) = &mut classic.v3_9
+    {
+        v3_9.smt_asym_packing = dice.chance(40);
+        kernel.domains.classic.iter_mut().for_each(|domains| domains.v3_9 = Some(*v3_9));
+        classic.power = classic.power.map(|_| power(dice));
     }
     if dice.chance(50) {
         kernel.governor = dice.pick(&GovernorKind::ALL);

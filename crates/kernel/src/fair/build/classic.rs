@@ -1,7 +1,7 @@
 //! Domains as a classic kernel builds them.
 
 use super::{LevelName, Raw};
-use crate::fair::classic::domains::{ClassicDomains, ClassicLevel, adds_nothing, thread_power};
+use crate::fair::classic::domains::{ClassicDomains, ClassicLevel, adds_nothing};
 use crate::fair::topology::Group;
 use schedlab_machine::{CpuSet, Machine};
 
@@ -11,7 +11,8 @@ pub(super) fn level(classic: ClassicDomains, level: usize, name: LevelName, span
         LevelName::Smt => ClassicLevel::Sibling,
         LevelName::Llc | LevelName::Cluster => ClassicLevel::Mc,
         LevelName::Package => ClassicLevel::Cpu,
-        LevelName::Numa(_) | LevelName::AllNodes => ClassicLevel::Node,
+        LevelName::AllNodes => ClassicLevel::Node,
+        LevelName::Numa(distance) => ClassicLevel::Numa { distance, weight: span.weight() as u32 },
     });
     Raw {
         level,
@@ -39,8 +40,9 @@ pub(super) fn without_degenerate(stack: &[Raw]) -> Vec<Raw> {
 }
 
 /// `cpu_power` of a group: no kernel of that time knew CPUs of different capacity.
-pub(super) fn set_power(machine: &Machine, group: &mut Group) {
-    let power = |cpu| thread_power(machine.topology().cores().siblings(cpu).weight() as u64);
+pub(super) fn set_power(machine: &Machine, classic: ClassicDomains, group: &mut Group) {
+    let threads = |cpu| machine.topology().cores().siblings(cpu).weight() as u64;
+    let power = |cpu| classic.thread_power(threads(cpu));
     group.capacity = group.span.iter().map(power).sum();
     group.min_capacity = group.span.iter().map(power).min().unwrap_or(1024);
     group.max_capacity = group.span.iter().map(power).max().unwrap_or(1024);

@@ -156,8 +156,8 @@ pub fn build_domains(machine: &Machine, rules: DomainRules) -> Domains {
             let groups =
                 groups.into_iter().map(|spans| group(machine, &raw, &kept, spans, own, cpu));
             let mut groups: Vec<Group> = groups.collect();
-            if rules.classic.is_some() {
-                groups.iter_mut().for_each(|group| classic::set_power(machine, group));
+            if let Some(classic) = rules.classic {
+                groups.iter_mut().for_each(|group| classic::set_power(machine, classic, group));
             }
             let weight = own.span.weight() as u32;
             let (balance_interval_ms, interval_max_ms, busy_factor) = own.intervals;
@@ -197,7 +197,7 @@ fn levels(machine: &Machine, rules: DomainRules) -> Vec<Level> {
     levels.push(by(LevelName::Llc, &|cpu| *topology.llcs().siblings(cpu) & *nodes.siblings(cpu)));
     levels.push(by(LevelName::Package, &|cpu| *nodes.siblings(cpu)));
     let count = nodes.len();
-    if rules.classic.is_some() {
+    if rules.classic.is_some_and(|classic| classic.v3_9.is_none()) {
         if count > 1 {
             levels.push(by(LevelName::AllNodes, &|_| *machine.cpus()));
         }

@@ -42,14 +42,15 @@ impl<'a> Search<'a> {
 
     /// The run queue of `group` with the most load in relation to its power, but not one whose only
     /// task is more than what is to be moved.
-    pub fn find_busiest_queue(&self, group: &Group, amount: u64) -> Option<CpuId> {
+    /// If the group is being emptied, that does not matter.
+    pub fn find_busiest_queue(&self, group: &Group, amount: u64, empties: bool) -> Option<CpuId> {
         let mut busiest = None;
         let mut most = 0;
         for at in (group.span & *self.candidates).iter() {
             let cpu = self.cpu(at);
             let power = power_of(self.domains, at);
             let room = self.tasks_for(power);
-            if room > 0 && cpu.nr_running == 1 && cpu.weight > amount {
+            if !empties && room > 0 && cpu.nr_running == 1 && cpu.weight > amount {
                 continue;
             }
             let load = cpu.weight * LOAD_SCALE / power.max(1);

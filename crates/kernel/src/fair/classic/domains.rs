@@ -2,19 +2,21 @@
 //! `SD_MC_INIT`, `SD_CPU_INIT` of `include/linux/topology.h` and x86's `SD_NODE_INIT`, 2.6.32;
 //! `sd_parent_degenerate()`).
 //!
-//! The kernel joins up to 16 nodes in one domain, whatever their distances, and beyond that adds
-//! another for all; here one holds all nodes.
+//! Until v3.5 the kernel joins up to 16 nodes in one domain, whatever their distances, and beyond that
+//! adds another for all; here one holds all nodes. 3.9 has a domain for each distance.
 
+use super::V39Rules;
 use crate::fair::topology::DomainFlags;
-use serde::Deserialize;
 
 /// What a user may set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassicDomains {
     /// `sched_mc_power_savings` is set.
     pub mc_power_savings: bool,
     /// `sched_smt_power_savings` is set.
     pub smt_power_savings: bool,
+    /// The values are those of 3.9.
+    pub v3_9: Option<V39Rules>,
 }
 
 /// A level of the topology.
@@ -28,6 +30,13 @@ pub enum ClassicLevel {
     Cpu,
     /// All nodes.
     Node,
+    /// In 3.9: so many CPUs of nodes up to this distance.
+    Numa {
+        /// How far apart they are.
+        distance: u32,
+        /// CPUs.
+        weight: u32,
+    },
 }
 
 /// What domains of a level are like.
@@ -49,13 +58,16 @@ pub struct LevelValues {
     pub cache_nice_tries: u32,
 }
 
-/// The power of one of `threads` threads of a core: together, they achieve 15 % more than one alone
-/// (`smt_gain`).
-pub fn thread_power(threads: u64) -> u64 {
-    if threads > 1 { 1178 / threads } else { 1024 }
-}
+/// `smt_gain` of all releases: together, the threads of a core achieve 15 % more than one alone.
+const SMT_GAIN: u32 = 1178;
 
 impl ClassicDomains {
+    /// The power of one of `threads` threads of a core.
+    pub fn thread_power(self, threads: u64) -> u64 {
+        let gain = self.v3_9.map_or(SMT_GAIN, |rules| rules.smt_gain);
+        if threads > 1 { u64::from(gain) / threads } else { 1024 }
+    }
+
     /// The values of a level.
     pub fn values(self, level: ClassicLevel) -> LevelValues {
         let either = |flags: &[DomainFlags]| DomainFlags(flags.iter().fold(0, |all, f| all | f.0));
@@ -77,7 +89,12 @@ impl ClassicDomains {
         };
         match level {
             ClassicLevel::Sibling => {
-                let threads = either(&[DomainFlags::SHARE_CPUCAPACITY, DomainFlags::SHARE_LLC]);
+                let packs = self.v3_9.is_some_and(|rules| rules.smt_asym_packing);
+                let threads = either(&[
+                    DomainFlags::SHARE_CPUCAPACITY,
+                    DomainFlags::SHARE_LLC,
+                    if packs { DomainFlags::ASYM_PACKING } else { DomainFlags(0) },
+                ]);
                 LevelValues {
                     imbalance_pct: 110,
                     cache_nice_tries: 0,
@@ -87,7 +104,8 @@ impl ClassicDomains {
             ClassicLevel::Mc => {
                 let power = if self.smt_power_savings {
                     DomainFlags::POWERSAVINGS_BALANCE
-                } else if self.mc_power_savings {
+                } else if self.mc_power_savings || self.v3_9.is_some() {
+                    // What set PREFER_SIBLING here went with v3.5, 8e7fbcbc22c1.
                     DomainFlags(0)
                 } else {
                     DomainFlags::PREFER_SIBLING
@@ -102,6 +120,29 @@ impl ClassicDomains {
                 cache_nice_tries: 2,
                 ..values("NODE", either(&[DomainFlags::SERIALIZE, DomainFlags::NUMA]), 32)
             },
+            ClassicLevel::Numa { distance, weight } => self.numa(distance, weight),
+        }
+    }
+
+    /// `sd_numa_init()` (v3.6, cb83b629bae0).
+    fn numa(self, distance: u32, weight: u32) -> LevelValues {
+        let mut flags = DomainFlags::BALANCE_NEWIDLE.0
+            | DomainFlags::SERIALIZE.0
+            | DomainFlags::NUMA.0
+            | DomainFlags::OVERLAP.0;
+        if self.v3_9.is_some_and(|rules| distance <= rules.reclaim_distance) {
+            flags |= DomainFlags::BALANCE_EXEC.0
+                | DomainFlags::BALANCE_FORK.0
+                | DomainFlags::WAKE_AFFINE.0;
+        }
+        LevelValues {
+            name: "NUMA",
+            flags: DomainFlags(flags),
+            imbalance_pct: 125,
+            min_interval_ms: weight,
+            max_interval_ms: 2 * weight,
+            busy_factor: 32,
+            cache_nice_tries: 2,
         }
     }
 }

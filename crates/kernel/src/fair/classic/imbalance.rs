@@ -42,7 +42,7 @@ impl Search<'_> {
         };
         let most = (known.max_load - avg_load).min(above_capacity);
         let there = most.wrapping_mul(known.busiest_power);
-        let here = (avg_load - known.this_load).wrapping_mul(known.this_power);
+        let here = avg_load.wrapping_sub(known.this_load).wrapping_mul(known.this_power);
         let amount = there.min(here) / LOAD_SCALE;
         if amount < busiest_per_task { self.small_amount(sums, &known, amount) } else { amount }
     }

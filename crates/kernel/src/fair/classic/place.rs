@@ -29,6 +29,9 @@ pub struct Placed<'a> {
     pub weight: u64,
     /// CPUs that it may use.
     pub allowed: &'a CpuSet,
+    /// The share of time in which it runs or waits, 0 to 1024; 1024 if it is new. Of meaning only for
+    /// power-aware scheduling.
+    pub util: u64,
 }
 
 /// Where and how a task is woken.
@@ -54,23 +57,25 @@ pub struct Chosen {
 }
 
 impl Place<'_> {
-    fn cpu(&self, cpu: CpuId) -> &CpuView {
+    pub(in crate::fair) fn cpu(&self, cpu: CpuId) -> &CpuView {
         &self.cpus[cpu.index()]
     }
 
     /// A CPU for a task that wakes (`select_task_rq_fair()` with `SD_BALANCE_WAKE`, which no domain
     /// has).
     pub fn on_wake(&self, task: &Placed<'_>, waker: &Woken) -> Chosen {
-        let shared = self
-            .domains
-            .stack(waker.cpu)
-            .iter()
-            .map(|&membership| self.domains.get(membership))
-            .find(|d| d.flags.has(DomainFlags::WAKE_AFFINE) && d.span.contains(task.prev_cpu))
-            .filter(|_| task.allowed.contains(waker.cpu));
-        let Some(domain) = shared else {
+        let shares = |membership: &&Membership| {
+            let domain = self.domains.get(**membership);
+            domain.flags.has(DomainFlags::WAKE_AFFINE) && domain.span.contains(task.prev_cpu)
+        };
+        let shared = self.domains.stack(waker.cpu).iter().find(shares);
+        let Some(&shared) = shared.filter(|_| task.allowed.contains(waker.cpu)) else {
             return Chosen { cpu: task.prev_cpu, affine: None, rule: WakeRule::NothingFree };
         };
+        if let Some((cpu, _)) = self.pack(shared, task, waker.cpu, true, None) {
+            return Chosen { cpu, affine: None, rule: WakeRule::Packed };
+        }
+        let domain = self.domains.get(shared);
         let mut affine = None;
         let mut target = waker.cpu;
         if waker.cpu != task.prev_cpu {
@@ -117,6 +122,9 @@ impl Place<'_> {
         if (target == waker_cpu || target == task.prev_cpu) && self.cpu(target).idle {
             return (target, WakeRule::TargetFree);
         }
+        if self.rules.v3_9.is_some() {
+            return self.idle_group(task, target);
+        }
         let mut found = (target, WakeRule::NothingFree);
         for &membership in self.domains.stack(target) {
             let domain = self.domains.get(membership);
@@ -134,6 +142,29 @@ impl Place<'_> {
         found
     }
 
+    /// In 3.9: the idle CPU on which the task slept, or the first allowed one of a group that idles
+    /// as a whole, from the widest domain of the cache downwards (`select_idle_sibling()`; v3.9,
+    /// e0a79f529d5b).
+    fn idle_group(&self, task: &Placed<'_>, target: CpuId) -> (CpuId, WakeRule) {
+        let prev = task.prev_cpu;
+        if prev != target && self.domains.share_cache(prev, target) && self.cpu(prev).idle {
+            return (prev, WakeRule::PreviousFree);
+        }
+        let stack = self.domains.stack(target).iter();
+        let cached =
+            stack.rev().filter(|&&m| self.domains.get(m).flags.has(DomainFlags::SHARE_LLC));
+        for &membership in cached {
+            let idle = self.domains.ring(membership).find(|group| {
+                group.span.intersects(task.allowed)
+                    && group.span.iter().all(|cpu| self.cpu(cpu).idle)
+            });
+            if let Some(cpu) = idle.and_then(|group| (group.span & *task.allowed).first()) {
+                return (cpu, WakeRule::FreeCpu);
+            }
+        }
+        (target, WakeRule::NothingFree)
+    }
+
     /// A CPU for a task that forks or calls exec on `this_cpu` (`select_task_rq_fair()` with
     /// `SD_BALANCE_FORK` or `SD_BALANCE_EXEC`). Every choice between groups goes to `log`.
     pub fn slow(
@@ -143,6 +174,14 @@ impl Place<'_> {
         flag: DomainFlags,
         mut log: Option<&mut Vec<GroupChoice>>,
     ) -> CpuId {
+        for &membership in self.domains.stack(this_cpu) {
+            if self.domains.get(membership).flags.has(flag)
+                && let Some((cpu, _)) =
+                    self.pack(membership, task, this_cpu, false, log.as_deref_mut())
+            {
+                return cpu;
+            }
+        }
         let mut cpu = this_cpu;
         let mut chosen = this_cpu;
         let mut level = self.widest(this_cpu, flag);
@@ -259,7 +298,12 @@ impl Place<'_> {
     }
 
     /// The CPU with the least load, `this_cpu` before its equals (`find_idlest_cpu()`).
-    fn idlest_cpu(&self, group: &Group, task: &Placed<'_>, this_cpu: CpuId) -> Option<CpuId> {
+    pub(in crate::fair) fn idlest_cpu(
+        &self,
+        group: &Group,
+        task: &Placed<'_>,
+        this_cpu: CpuId,
+    ) -> Option<CpuId> {
         let mut idlest = None;
         let mut least = u64::MAX;
         for cpu in (group.span & *task.allowed).iter() {

@@ -6,7 +6,7 @@ use crate::fair::balance::CpuIdle;
 use crate::fair::topology::{Domain, DomainFlags, Group};
 
 /// What is known of the groups so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Savings<'a> {
     wanted: bool,
     /// The group with the fewest tasks, how many, and the load of one.

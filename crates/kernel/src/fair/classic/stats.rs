@@ -58,6 +58,19 @@ pub struct DomainLoad<'a> {
     pub(super) savings: Savings<'a>,
 }
 
+impl<'a> DomainLoad<'a> {
+    /// Sums of groups that were weighed elsewhere: the busiest, the own one, and load and power of
+    /// all.
+    pub(super) fn of(
+        busiest: (&'a Group, GroupLoad),
+        this: (&'a Group, GroupLoad),
+        (total_load, total_power): (u64, u64),
+    ) -> DomainLoad<'a> {
+        let savings = Savings::default();
+        DomainLoad { busiest: Some(busiest), this, total_load, total_power, savings }
+    }
+}
+
 impl<'a> Search<'a> {
     /// The domain.
     pub fn domain(&self) -> &'a Domain {
@@ -79,7 +92,10 @@ impl<'a> Search<'a> {
     /// True if it matters whether other threads of the core idle: an idle thread beside busy ones
     /// then counts as busy in what follows from balancing.
     pub fn minds_siblings(&self) -> bool {
-        self.domain().flags.has(DomainFlags::SHARE_CPUCAPACITY) && !self.parent_saves()
+        // Gone since v2.6.39 (46e49b3836c7).
+        self.rules.v3_9.is_none()
+            && self.domain().flags.has(DomainFlags::SHARE_CPUCAPACITY)
+            && !self.parent_saves()
     }
 
     /// The sums of all groups and the busiest of them. `None` if another CPU of the group balances

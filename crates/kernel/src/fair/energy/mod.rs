@@ -11,19 +11,16 @@ pub use place::{EnergyCandidate, EnergyChoice, EnergyPath};
 
 use super::view::{Clamps, CpuState, TaskView};
 use schedlab_machine::{CpuId, CpuSet, Machine};
-use serde::Deserialize;
 
 /// Whose energy-aware placement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnergyRelease {
     /// From v6.0 on (3e8c6c9aac42 and its neighbours), as in 6.1: a domain runs at a quarter more
     /// than its busiest CPU uses, and tasks that wait do not count.
-    #[serde(rename = "v6.1")]
     V6_1,
     /// As in 6.12: the quarter is part of each CPU's utilisation (9c0b4bb7f630, v6.7), tasks that
     /// wait count (7d0583cf9ec7, v6.5), and costs are tenths per unit of performance
     /// (1b600da51073, v6.9).
-    #[serde(rename = "v6.12")]
     V6_12,
 }
 

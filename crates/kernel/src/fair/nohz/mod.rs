@@ -1,6 +1,6 @@
 //! Who balances for CPUs that sleep without a tick, in three generations: one idle CPU keeps its
-//! tick and pulls ([`pull`], 2.6.21 to 2.6.35); a busy CPU kicks an idle one ([`push`], 2.6.36); the
-//! kick rules of today ([`modern`], 6.12).
+//! tick and pulls ([`pull`], 2.6.21 to 2.6.35); a busy CPU kicks an idle one ([`push`], 2.6.36, and by
+//! its domains from v3.3 on); the kick rules of today ([`modern`], 6.12).
 
 pub mod modern;
 pub mod pull;
@@ -24,6 +24,14 @@ pub enum NohzRules {
         /// not kicked again (until v3.2, 6eb57e0d65eb).
         stale_kick: bool,
     },
+    /// From v3.3 (0b005cf54eac) to v3.12: a CPU kicks if it has two tasks, or if another thread or core
+    /// of its own group is busy, too. CPUs leave the set of idle ones as their tick restarts, which
+    /// for a real one is at its first busy tick.
+    PushByDomain {
+        /// A CPU that ran something keeps its tick for so many while it idles, until RCU is done with
+        /// what it left behind (`rcu_needs_cpu()`), and balances at them. 0 is none.
+        rcu_ticks: u32,
+    },
     /// 6.12.
     Modern {},
 }
@@ -40,6 +48,7 @@ impl NohzRules {
         match self {
             NohzRules::Pull {} => "pull",
             NohzRules::Push { .. } => "push",
+            NohzRules::PushByDomain { .. } => "push-by-domain",
             NohzRules::Modern {} => "modern",
         }
     }

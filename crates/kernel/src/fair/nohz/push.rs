@@ -5,7 +5,7 @@
 //! Source: `kernel/sched_fair.c` of 2.6.36. CPUs neither come nor go.
 
 use super::in_semi_idle_group;
-use crate::fair::topology::Domains;
+use crate::fair::topology::{DomainFlags, Domains};
 use schedlab_machine::{CpuId, CpuSet};
 
 /// What the whole machine shares (`nohz`).
@@ -25,6 +25,8 @@ pub struct Push {
     pub kicked: CpuSet,
     /// `sched_mc_power_savings` or `sched_smt_power_savings` is set.
     power_savings: bool,
+    /// There is an owner, as up to v3.2.
+    owned: bool,
 }
 
 impl Push {
@@ -38,7 +40,13 @@ impl Push {
             next_balance: 0,
             kicked: CpuSet::EMPTY,
             power_savings,
+            owned: true,
         }
+    }
+
+    /// The same without an owner: of the idle CPUs, the first is kicked (from v3.3 on).
+    pub fn without_owner() -> Push {
+        Push { owned: false, ..Push::new(false) }
     }
 
     /// `cpu`, which idles, stops its tick (`select_nohz_load_balancer(1)`). Returns a CPU that suits
@@ -50,7 +58,7 @@ impl Push {
                 *pick = None;
             }
         }
-        if self.load_balancer.is_some() {
+        if self.load_balancer.is_some() || !self.owned {
             return None;
         }
         let saving = self.power_savings.then(|| in_semi_idle_group(domains, cpu, &self.idle_cpus));
@@ -86,6 +94,38 @@ impl Push {
             return nr_running > 1;
         }
         *self.second_pick.get_or_insert(cpu) == cpu && nr_running > 0
+    }
+
+    /// The same from v3.3 on: it has two tasks, or another CPU of its group is busy in a domain that
+    /// shares a cache, or a lower thread of its core idles where threads are packed.
+    pub fn kick_needed_by_domain(
+        &self,
+        cpu: CpuId,
+        domains: &Domains,
+        idle: bool,
+        nr_running: u32,
+        jiffies: u64,
+    ) -> bool {
+        if idle || self.idle_cpus.is_empty() || super::after(self.next_balance, jiffies) {
+            return false;
+        }
+        if nr_running >= 2 {
+            return true;
+        }
+        let stack = domains.stack(cpu).iter();
+        let cached = stack.take_while(|&&membership| {
+            let flags = domains.get(membership).flags;
+            flags.has(DomainFlags::SHARE_LLC) || flags.has(DomainFlags::ASYM_PACKING)
+        });
+        let mut groups = cached.filter_map(|&m| Some((domains.get(m), domains.ring(m).next()?)));
+        groups.any(|(domain, own)| {
+            let busy = own.span.weight() - (own.span & self.idle_cpus).weight();
+            let lowest_idle = (domain.span & self.idle_cpus).first();
+            (domain.flags.has(DomainFlags::SHARE_LLC) && busy > 1)
+                || (domain.flags.has(DomainFlags::ASYM_PACKING)
+                    && busy != own.span.weight()
+                    && lowest_idle.is_some_and(|idle| idle < cpu))
+        })
     }
 
     /// Whom to interrupt now that a kick is needed: nobody if no CPU idles, or if the one to kick

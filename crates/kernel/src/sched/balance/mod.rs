@@ -17,6 +17,7 @@ pub(super) use tickless::OlderNohz;
 
 use super::Scheduler;
 use crate::fair::nohz::{KickFlags, NohzRules};
+use crate::fair::power_aware::balance::LazyHistory;
 use crate::fair::topology::Domain;
 use crate::hardware::Hardware;
 use schedlab_machine::CpuId;
@@ -44,6 +45,8 @@ pub(super) struct LevelState {
     newidle_ratio: u32,
     /// When the own group's capacity is due, jiffies (`sgc->next_update`).
     capacity_update: u64,
+    /// What attempts here were for, where tasks may be packed.
+    lazy: LazyHistory,
 }
 
 /// How an interval in ms becomes jiffies.
@@ -70,9 +73,15 @@ impl LevelState {
             newidle_success: 256,
             newidle_ratio: 512,
             capacity_update: 0,
+            lazy: LazyHistory::default(),
         };
         state.set_interval(u64::from(domain.balance_interval_ms));
         state
+    }
+
+    /// When it last balanced here, jiffies.
+    pub(super) fn last_balance(&self) -> u64 {
+        self.last_balance
     }
 
     /// Changes how long the CPU waits between balancing here (`get_sd_balance_interval()`).
@@ -111,6 +120,8 @@ pub(super) struct QueueState {
     pub last_blocked_update: u64,
     /// The CPU to which the stopper thread is to push a task (`active_balance`, `push_cpu`).
     pub push_cpu: Option<CpuId>,
+    /// Until when the tick of an idle CPU does not stop, jiffies.
+    pub ticks_until: u64,
     /// A kick came that the CPU has neither answered nor refused yet.
     pub kick_pending: bool,
     /// What was done so far.
@@ -132,7 +143,7 @@ impl Scheduler {
             let (hz, most) = (self.config.hz, self.interval_max);
             let levels = stack.map(|&m| LevelState::new(self.domains.get(m), hz, most));
             self.rqs[index].balance.levels = levels.collect();
-            if self.config.classic.is_some() {
+            if self.config.classic.is_some_and(|rules| rules.v3_9.is_none()) {
                 // Whatever the shortest interval is, the first one is that of the lowest domain.
                 let levels = &mut self.rqs[index].balance.levels;
                 levels.iter_mut().for_each(|level| level.interval_ms = 1);
@@ -153,6 +164,7 @@ impl Scheduler {
         match self.config.nohz {
             NohzRules::Modern {} => self.accept_kick(cpu),
             NohzRules::Push { stale_kick } => self.accept_push(cpu, stale_kick),
+            NohzRules::PushByDomain { .. } => self.accept_push(cpu, false),
             NohzRules::Pull {} => {}
         }
         self.push_running(cpu, hardware);
@@ -164,7 +176,7 @@ impl Scheduler {
     }
 
     /// `msecs_to_jiffies()`.
-    fn jiffies_of_ms(&self, ms: u64) -> u64 {
+    pub(super) fn jiffies_of_ms(&self, ms: u64) -> u64 {
         jiffies_of_ms(ms, self.config.hz)
     }
 

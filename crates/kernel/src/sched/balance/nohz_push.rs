@@ -1,4 +1,4 @@
-//! Idle balancing by a kicked CPU (2.6.36). The decisions are in [`crate::fair::nohz::push`].
+//! Idle balancing by a kicked CPU (2.6.36 to 3.12). The decisions are in [`crate::fair::nohz::push`].
 
 use super::super::Scheduler;
 use super::tickless::OlderNohz;
@@ -13,7 +13,13 @@ impl Scheduler {
         let idle = self.rqs[cpu.index()].balance.idle_balance;
         let nr_running = self.cpus[cpu.index()].nr_running;
         let OlderNohz::Push(push) = &mut self.older_nohz else { return };
-        if !push.kick_needed(cpu, idle, nr_running, hardware.jiffies()) {
+        let by_domain = matches!(self.config.nohz, NohzRules::PushByDomain { .. });
+        let needed = if by_domain {
+            push.kick_needed_by_domain(cpu, &self.domains, idle, nr_running, hardware.jiffies())
+        } else {
+            push.kick_needed(cpu, idle, nr_running, hardware.jiffies())
+        };
+        if !needed {
             return;
         }
         if let Some(target) = push.kick() {
@@ -59,7 +65,7 @@ impl Scheduler {
         let pending = std::mem::take(&mut self.rqs[cpu.index()].balance.kick_pending);
         if !was_idle {
             self.rqs[cpu.index()].balance.counts.kicks_refused += u64::from(pending);
-            if self.config.nohz == (NohzRules::Push { stale_kick: false }) {
+            if self.config.nohz != (NohzRules::Push { stale_kick: true }) {
                 push.kicked.remove(cpu);
             }
             return;

@@ -16,10 +16,10 @@ impl Scheduler {
     /// (`sched_balance_trigger()`).
     pub(in super::super) fn trigger_balance(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
         let state = &self.cpus[cpu.index()];
-        // Classic kernels ask only what runs, not what waits (idle_at_tick).
+        // Up to v3.2, only what runs was asked for, not what waits (idle_at_tick).
         let idles = match self.config.classic {
-            Some(_) => state.curr_is_idle,
-            None => state.is_idle(),
+            Some(rules) if rules.v3_9.is_none() => state.curr_is_idle,
+            _ => state.is_idle(),
         };
         self.rqs[cpu.index()].balance.idle_balance = idles;
         if self.domains.stack(cpu).is_empty() {
@@ -35,6 +35,10 @@ impl Scheduler {
             // Another CPU is only thought of when there is nothing to do for this one.
             NohzRules::Push { .. } if due => self.rqs[cpu.index()].balance.softirq = true,
             NohzRules::Push { .. } => self.consider_push(cpu, hardware),
+            NohzRules::PushByDomain { .. } => {
+                self.rqs[cpu.index()].balance.softirq |= due;
+                self.consider_push(cpu, hardware);
+            }
         }
     }
 
@@ -59,7 +63,9 @@ impl Scheduler {
         match self.config.nohz {
             NohzRules::Modern {} => {}
             NohzRules::Pull {} => self.pull_for_others(cpu, was_idle, hardware),
-            NohzRules::Push { .. } => self.push_for_others(cpu, was_idle, hardware),
+            NohzRules::Push { .. } | NohzRules::PushByDomain { .. } => {
+                self.push_for_others(cpu, was_idle, hardware);
+            }
         }
     }
 

@@ -28,7 +28,7 @@ pub(in super::super) enum OlderNohz {
     None,
     /// Of 2.6.21 to 2.6.35.
     Pull(Box<Pull>),
-    /// Of 2.6.36.
+    /// Of 2.6.36 to 3.12.
     Push(Box<Push>),
 }
 
@@ -41,6 +41,7 @@ impl OlderNohz {
                 OlderNohz::Pull(Box::new(Pull::new(CpuSet::first_n(cpus), power_savings)))
             }
             NohzRules::Push { .. } => OlderNohz::Push(Box::new(Push::new(power_savings))),
+            NohzRules::PushByDomain { .. } => OlderNohz::Push(Box::new(Push::without_owner())),
         }
     }
 }
@@ -75,12 +76,24 @@ impl Scheduler {
                 let nomination = pull.nominate(cpu, &self.domains);
                 (!nomination.keeps_tick, nomination.resched)
             }
+            OlderNohz::Push(_)
+                if hardware.jiffies() < self.rqs[cpu.index()].balance.ticks_until =>
+            {
+                (false, None)
+            }
             OlderNohz::Push(push) => (true, push.enter(cpu, &self.domains)),
         };
         if let Some(resched) = resched {
             self.resched_cpu(resched, cpu, hardware);
         }
         stops
+    }
+
+    /// `cpu` ran something and idles now, for which RCU may keep its tick.
+    pub(in super::super) fn keep_tick(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        if let NohzRules::PushByDomain { rcu_ticks } = self.config.nohz {
+            self.rqs[cpu.index()].balance.ticks_until = hardware.jiffies() + u64::from(rcu_ticks);
+        }
     }
 
     /// `cpu`, whose tick was stopped, leaves the idle loop, be it to enter it again. Today's

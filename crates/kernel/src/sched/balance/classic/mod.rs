@@ -43,6 +43,8 @@ struct Attempt {
     minds_siblings: bool,
     /// No task of the source was found that may run here.
     all_pinned: bool,
+    /// The source's group is being emptied to save power.
+    empties: bool,
 }
 
 impl Attempt {
@@ -55,14 +57,18 @@ impl Attempt {
 impl Scheduler {
     /// What other CPUs see of `cpu`.
     pub(in super::super) fn publish_classic(&mut self, cpu: CpuId) {
+        let v3_9 = self.config.classic.is_some_and(|rules| rules.v3_9.is_some());
         let state = &self.cpus[cpu.index()];
         let fair = &self.rqs[cpu.index()].fair;
         let view = CpuView {
             weight: fair.load_weight() >> 10,
             nr_running: state.nr_running,
             cfs_nr_running: fair.nr_running(),
-            idle: state.curr_is_idle,
+            idle: if v3_9 { state.is_idle() } else { state.curr_is_idle },
             load: self.classic_cpus[cpu.index()].load,
+            util: self.rqs[cpu.index()].runnable.queue_util(),
+            rt_util: state.util_rt,
+            avg_idle_ns: self.rqs[cpu.index()].avg_idle_ns,
         };
         self.classic_cpus[cpu.index()] = view;
     }
@@ -90,6 +96,11 @@ impl Scheduler {
         let far = hardware.jiffies() + NOTHING_DUE_S * u64::from(self.config.hz);
         let mut next_balance = far;
         let mut idle = idle;
+        if rules.power.is_some() {
+            self.update_clock(cpu, hardware);
+            self.track_queue(cpu);
+            self.publish(cpu);
+        }
         for level in 0..self.domains.stack(cpu).len() {
             let domain = self.domains.get(self.domains.stack(cpu)[level]);
             let serial = domain.flags.has(DomainFlags::SERIALIZE);
@@ -145,6 +156,7 @@ impl Scheduler {
             sd_idle,
             minds_siblings,
             all_pinned: false,
+            empties: false,
         }
     }
 
@@ -175,8 +187,18 @@ impl Scheduler {
     ) -> Option<(CpuId, u64)> {
         let Attempt { rules, this_cpu, level, idle, .. } = *attempt;
         let mut sd_idle = attempt.sd_idle;
+        let mut lazy = self.rqs[this_cpu.index()].balance.levels[level].lazy;
+        let moment = self.moment(this_cpu, level, hardware.jiffies());
         let search = self.search(rules, this_cpu, level, idle, candidates);
-        let (looked_at, found) = match search.find_busiest_group(&mut sd_idle) {
+        let busiest = match rules.v3_9 {
+            None => search.find_busiest_group(&mut sd_idle),
+            Some(_) => {
+                let found = search.find_busiest_by_room(&mut lazy, &moment);
+                attempt.empties = found.empties;
+                found.busiest
+            }
+        };
+        let (looked_at, found) = match busiest {
             Busiest::NotOurs => {
                 *goes_on = false;
                 let own = self.domains.ring(self.domains.stack(this_cpu)[level]).next();
@@ -184,11 +206,12 @@ impl Scheduler {
             }
             Busiest::Balanced => (search.domain().weight, None),
             Busiest::Group(group, amount) => {
-                let queue = search.find_busiest_queue(group, amount);
+                let queue = search.find_busiest_queue(group, amount, attempt.empties);
                 (search.domain().weight, queue.map(|queue| (queue, amount)))
             }
         };
         attempt.sd_idle = sd_idle;
+        self.rqs[this_cpu.index()].balance.levels[level].lazy = lazy;
         hardware.charge(attempt.executing_cpu, Path::Balance { cpus: looked_at });
         found
     }
@@ -219,7 +242,7 @@ impl Scheduler {
             let Some((src_cpu, amount)) = found else {
                 return self.balanced(&attempt, false);
             };
-            if self.nr_running(src_cpu) <= 1 {
+            if self.nr_running(src_cpu) <= 1 && !attempt.empties {
                 break (src_cpu, false);
             }
             let moved = self.move_load(&mut attempt, src_cpu, amount, hardware);
@@ -237,8 +260,11 @@ impl Scheduler {
         if moved {
             state.nr_balance_failed = 0;
         } else {
-            state.nr_balance_failed += 1;
-            if self.needs_active_classic(&attempt) {
+            // Attempts before idling are too frequent to count (v2.6.39, 58b26c4c0257).
+            if rules.v3_9.is_none() || idle != CpuIdle::NewlyIdle {
+                state.nr_balance_failed += 1;
+            }
+            if self.needs_active_classic(&attempt, src_cpu) {
                 if !self.may_push(src_cpu, cpu) {
                     attempt.all_pinned = true;
                     return self.balanced(&attempt, true);
@@ -278,8 +304,18 @@ impl Scheduler {
     }
 
     /// True if the task to move is the one that runs (`need_active_balance()`).
-    fn needs_active_classic(&self, attempt: &Attempt) -> bool {
-        if attempt.idle == CpuIdle::NewlyIdle
+    fn needs_active_classic(&self, attempt: &Attempt, src_cpu: CpuId) -> bool {
+        if attempt.rules.v3_9.is_some() {
+            let Attempt { rules, this_cpu, level, idle, .. } = *attempt;
+            let everyone = CpuSet::EMPTY;
+            // What runs alone stays, also where a group is to be emptied.
+            if attempt.empties && self.nr_running(src_cpu) <= 1 {
+                return false;
+            }
+            if self.search(rules, this_cpu, level, idle, &everyone).packs_actively(src_cpu) {
+                return true;
+            }
+        } else if attempt.idle == CpuIdle::NewlyIdle
             && (attempt.nothing() == Moved::SiblingBusy || attempt.rules.mc_power_savings < 2)
         {
             return false;

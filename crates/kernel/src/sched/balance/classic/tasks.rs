@@ -57,7 +57,7 @@ impl Scheduler {
             loops += 1;
             let id = self.rqs[src_cpu.index()].tasks[place];
             let weight = self.entities[id.index()].load.unscaled();
-            if weight >> 1 > left as u64
+            if (weight >> 1 > left as u64 && !attempt.empties)
                 || !self.can_migrate_classic(id, attempt, src_cpu, &mut all_pinned)
             {
                 continue;

@@ -11,6 +11,8 @@ const PRESETS: &[(&str, &str)] = &[
     ("power7-2s", include_str!("../../../machines/power7-2s.toml")),
     ("atom-netbook-ht", include_str!("../../../machines/atom-netbook-ht.toml")),
     ("nehalem-ep-2s", include_str!("../../../machines/nehalem-ep-2s.toml")),
+    ("snb-laptop", include_str!("../../../machines/snb-laptop.toml")),
+    ("snb-ep-2s", include_str!("../../../machines/snb-ep-2s.toml")),
     ("gnr-2s-snc3", include_str!("../../../machines/gnr-2s-snc3.toml")),
     ("pixel6-gs101", include_str!("../../../machines/pixel6-gs101.toml")),
     ("juno-r0", include_str!("../../../machines/juno-r0.toml")),

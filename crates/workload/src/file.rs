@@ -3,8 +3,8 @@
 use crate::error::WorkloadError;
 use crate::models::parameters::CARDS;
 use crate::models::{
-    Model, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic,
-    schbench, specjbb, speedometer, sysbench,
+    Model, busy_loops, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, kbuild, pcmark,
+    perf_bench, periodic, pgbench, schbench, specjbb, speedometer, sysbench,
 };
 use crate::program::Workload;
 use crate::recorded;
@@ -34,6 +34,9 @@ const PRESETS: &[(&str, &str)] = &[
     ("perf-sched-pipe", include_str!("../../../workloads/perf-sched-pipe.toml")),
     ("perf-sched-messaging", include_str!("../../../workloads/perf-sched-messaging.toml")),
     ("periodic", include_str!("../../../workloads/periodic.toml")),
+    ("busy-loops", include_str!("../../../workloads/busy-loops.toml")),
+    ("kbuild", include_str!("../../../workloads/kbuild.toml")),
+    ("pgbench", include_str!("../../../workloads/pgbench.toml")),
     ("bunzip2", include_str!("../../../workloads/bunzip2.toml")),
     ("specjbb", include_str!("../../../workloads/specjbb.toml")),
     ("geekbench5", include_str!("../../../workloads/geekbench5.toml")),
@@ -188,6 +191,9 @@ impl Workload {
             "perf-sched-pipe" => file.model::<perf_bench::SchedPipe>(),
             "perf-sched-messaging" => file.model::<perf_bench::SchedMessaging>(),
             "periodic" => file.model::<periodic::Options>(),
+            "busy-loops" => file.model::<busy_loops::Options>(),
+            "kbuild" => file.model::<kbuild::Options>(),
+            "pgbench" => file.model::<pgbench::Options>(),
             "bzip2" => file.model::<bzip2::Options>(),
             "specjbb" => file.model::<specjbb::Options>(),
             "geekbench" => file.model::<geekbench::Options>(),

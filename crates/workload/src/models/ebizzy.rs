@@ -1,5 +1,6 @@
 //! ebizzy 0.3: threads that copy and search chunks of memory, without a lock or a sleep.
 
+use super::daemons::Daemons;
 use super::{Model, in_range, seconds_ns, tasks_in_range};
 use crate::build::Builder;
 use crate::error::WorkloadError;
@@ -17,11 +18,24 @@ pub struct Options {
     /// Computation per record, ns: 512 KiB copied and 16 probes of a binary search. The default
     /// is the middle of the 25 to 50 us that were seen.
     pub record_ns: u64,
+    /// Daemons beside it.
+    pub daemons: u32,
+    /// Pause between two wake-ups of a daemon, ms.
+    pub daemon_period_ms: u64,
+    /// Computation of a daemon each time, us.
+    pub daemon_work_us: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: None, seconds: 10, record_ns: 37_500 }
+        Options {
+            threads: None,
+            seconds: 10,
+            record_ns: 37_500,
+            daemons: 0,
+            daemon_period_ms: 100,
+            daemon_work_us: 300,
+        }
     }
 }
 
@@ -46,6 +60,9 @@ impl Model for Options {
             code.op(Op::SetFlag(go)).sleep(time_ns).op(Op::ExitGroup);
         });
         build.spawn(main, 0, 0);
+        let Options { daemons: count, daemon_period_ms, daemon_work_us, .. } = *self;
+        Daemons { count, period_ms: daemon_period_ms, work_us: daemon_work_us }
+            .spawn(name, &mut build, cpus)?;
         build.finish()
     }
 }

@@ -5,16 +5,20 @@
 //! called one.
 
 pub mod android;
+pub mod busy_loops;
 pub mod bzip2;
+pub mod daemons;
 pub mod ebizzy;
 pub mod ffmpeg;
 pub mod geekbench;
 pub mod hackbench;
 pub mod jankbench;
+pub mod kbuild;
 pub mod parameters;
 pub mod pcmark;
 pub mod perf_bench;
 pub mod periodic;
+pub mod pgbench;
 pub mod schbench;
 pub mod specjbb;
 pub mod speedometer;

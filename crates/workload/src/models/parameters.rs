@@ -1,8 +1,8 @@
 //! What people are told of each model: what it follows, and where each option's default is from.
 
 use super::{
-    Model, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, pcmark, perf_bench, periodic,
-    schbench, specjbb, speedometer, sysbench,
+    Model, busy_loops, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, kbuild, pcmark,
+    perf_bench, periodic, pgbench, schbench, specjbb, speedometer, sysbench,
 };
 use crate::recorded;
 use serde::Serialize;
@@ -76,6 +76,42 @@ pub const EBIZZY: &[Parameter] = &[
     of("threads", "threads", "-t; none: 2 per CPU"),
     of("seconds", "s", "-S"),
     of("record_ns", "ns", "estimate: middle of 25 to 50 us"),
+    of("daemons", "tasks", "an idle server's: estimate; 0: none"),
+    of("daemon_period_ms", "ms", "estimate"),
+    of("daemon_work_us", "us", "estimate"),
+];
+
+/// Options of busy loops.
+pub const BUSY_LOOPS: &[Parameter] = &[
+    of("loops", "tasks", "none: one per CPU"),
+    of("seconds", "s", "a choice"),
+    of("shell_us", "us", "estimate"),
+    of("daemons", "tasks", "an idle server's: estimate; 0: none"),
+    of("daemon_period_ms", "ms", "estimate"),
+    of("daemon_work_us", "us", "estimate"),
+];
+
+/// Options of a kernel build.
+pub const KBUILD: &[Parameter] = &[
+    of("jobs", "compilers", "-j"),
+    of("files", "files", "estimate: a defconfig of 2013"),
+    of("compile_ms", "ms", "estimate"),
+    of("wait_us", "us", "estimate: warm caches"),
+    of("make_us", "us", "estimate"),
+    of("link_ms", "ms", "estimate"),
+    of("daemons", "tasks", "an idle server's: estimate; 0: none"),
+    of("daemon_period_ms", "ms", "estimate"),
+    of("daemon_work_us", "us", "estimate"),
+];
+
+/// pgbench's options.
+pub const PGBENCH: &[Parameter] = &[
+    of("clients", "clients", "-c and -j"),
+    of("seconds", "s", "-T"),
+    of("query_us", "us", "estimate"),
+    of("client_us", "us", "estimate"),
+    of("shared_lines", "lines", "estimate"),
+    of("shared_accesses", "accesses", "estimate"),
 ];
 
 /// ffmpeg's options.
@@ -289,6 +325,24 @@ pub const CARDS: &[Card] = &[
         follows: "no program: tasks that compute in every period",
         parameters: PERIODIC,
         defaults: defaults::<periodic::Options>,
+    },
+    Card {
+        model: "busy-loops",
+        follows: "while true; do :; done",
+        parameters: BUSY_LOOPS,
+        defaults: defaults::<busy_loops::Options>,
+    },
+    Card {
+        model: "kbuild",
+        follows: "make -j of a kernel",
+        parameters: KBUILD,
+        defaults: defaults::<kbuild::Options>,
+    },
+    Card {
+        model: "pgbench",
+        follows: "pgbench -S",
+        parameters: PGBENCH,
+        defaults: defaults::<pgbench::Options>,
     },
     Card {
         model: "bzip2",

@@ -458,6 +458,9 @@ def test_list_and_show() -> None:
         "idle-threshold",
         NAME,
         "nohz-push",
+        "power-aware",
+        "power-aware-today",
+        "power-aware-x86",
     ]
     shown = study_json("show", NAME)
     assert len(shown["published"]["figures"]) == 8

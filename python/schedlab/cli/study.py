@@ -144,14 +144,18 @@ def run(
 
 
 def _write_plots(result: StudyResult, folder: Path) -> None:
-    from schedlab.report.plots import alone  # noqa: PLC0415 - as above
+    from schedlab.report import plots, uses  # noqa: PLC0415 - as above
 
-    if not result.study.plots:
-        raise Refusal(f"{result.study.name} has no [[plot]]; add one, or leave --plots out")
+    study = result.study
+    if not study.plots and not study.uses:
+        raise Refusal(f"{study.name} has no [[plot]]; add one, or leave --plots out")
+    drawn = [
+        *(plots.alone(result, plot) for plot in study.plots),
+        *(plots.in_colours(uses.drawing(study, use, small=result.small)) for use in study.uses),
+    ]
     folder.mkdir(parents=True, exist_ok=True)
-    for number, plot in enumerate(result.study.plots, 1):
-        path = folder / f"{result.study.name}-{number}.svg"
-        path.write_text(alone(result, plot), encoding="utf-8")
+    for number, svg in enumerate(drawn, 1):
+        (folder / f"{study.name}-{number}.svg").write_text(svg, encoding="utf-8")
 
 
 def _run_controls(
@@ -186,13 +190,18 @@ def _control_dict(control: Control, result: StudyResult, noticed: bool) -> dict[
     return {**asdict(control), "noticed": noticed, "rows": [row_dict(row) for row in result.rows]}
 
 
+def _turned(value: object) -> str:
+    """Write a knob's factor, or what it is turned to."""
+    return f"{value:g}" if isinstance(value, float) else f"to {value}"
+
+
 def _print_controls(study: Study, found: list[tuple[Control, StudyResult, bool]]) -> None:
     print_title(f"{study.name}: knobs that must make it fail")
     print_table(
         [
             Column("name", "control", numeric=False),
             Column("target", "knob", numeric=False),
-            Column("factor", "times", lambda value: f"{value:g}"),
+            Column("factor", "times", _turned),
             Column("missed", "rows that fail", numeric=False),
             Column("noticed", "noticed", numeric=False),
         ],
@@ -200,7 +209,7 @@ def _print_controls(study: Study, found: list[tuple[Control, StudyResult, bool]]
             {
                 "name": control.name,
                 "target": control.target,
-                "factor": control.factor,
+                "factor": control.factor if control.value is None else control.value,
                 "missed": "; ".join(
                     dict.fromkeys(f"{row.workload}: {row.metric}" for row in result.misses)
                 ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedlab.study import StudyResult
     from schedlab.study.model import Plot, Point
 
-__all__ = ["alone", "drawing", "to_svg", "values"]
+__all__ = ["alone", "drawing", "in_colours", "to_svg", "values"]
 
 WIDTH, HEIGHT = 640, 300
 
@@ -146,11 +146,14 @@ def to_svg(spec: dict[str, Any]) -> Markup:
 
 def alone(result: StudyResult, plot: Plot) -> str:
     """Draw a plot as a file of its own, which brings the colours of the light page."""
-    svg = str(drawing(result, plot))
-    colours = dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6});", page.asset("palette.css")))
+    return in_colours(drawing(result, plot))
+
+
+def in_colours(drawn: Markup) -> str:
+    """Give a drawing the colours of the light page, as a file of its own."""
+    found = re.findall(r"(--[\w-]+): (#[0-9a-f]{6});", page.asset("palette.css"))
     # The palette names each colour first for light pages, and again for dark ones.
-    for name, colour in re.findall(r"(--[\w-]+): (#[0-9a-f]{6});", page.asset("palette.css")):
-        if name in colours:
-            svg = svg.replace(f"var({name})", colour)
-            del colours[name]
+    svg = str(drawn)
+    for name, colour in dict(reversed(found)).items():
+        svg = svg.replace(f"var({name})", colour)
     return svg.replace("<svg ", '<svg style="background: #fff" ', 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from schedlab.report import page, plots
+from schedlab.report import page, plots, uses
 from schedlab.study import words
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ def section(result: StudyResult) -> dict[str, Any]:
         "confidence": f"{100 * (1 - study.significance):g} %",
         "rows": [_cells(row, several=len(study.machines) > 1) for row in result.rows],
         "plots": [
-            {"title": plot.title, "svg": plots.drawing(result, plot)} for plot in study.plots
+            *({"title": plot.title, "svg": plots.drawing(result, plot)} for plot in study.plots),
+            *(
+                {"title": use.title, "svg": uses.drawing(study, use, small=result.small)}
+                for use in study.uses
+            ),
         ],
         "notes": study.notes,
         "parameters": study.parameters,

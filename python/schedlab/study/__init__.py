@@ -99,7 +99,7 @@ def run_control(
     from schedlab.study.plan import Turn  # noqa: PLC0415 - as above
 
     study = (study if isinstance(study, Study) else load(study)).only(control.fails)
-    turn = Turn(control.target, control.factor)
+    turn = Turn(control.target, control.factor, control.value)
     straight = run_study(study, small=small, jobs=jobs, store=store, progress=progress)
     turned = run_study(study, small=small, jobs=jobs, store=store, progress=progress, turn=turn)
     failed = {

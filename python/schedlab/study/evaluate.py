@@ -229,7 +229,7 @@ def _change(
         if metric.change == "direction":
             ok = None if published is None else compared.change_pct * published > 0
         else:
-            tolerance, ok = _holds(study, metric, compared, expected)
+            tolerance, ok = _holds(study, metric, kernel, compared, expected)
     return Row(
         machine=machine,
         workload=metric.workload,
@@ -264,12 +264,17 @@ def _expected_change(study: Study, metric: Metric, published: float | None) -> f
 
 
 def _holds(
-    study: Study, metric: Metric, compared: stats.Comparison, expected: float | None
+    study: Study,
+    metric: Metric,
+    kernel: str,
+    compared: stats.Comparison,
+    expected: float | None,
 ) -> tuple[float, bool | None]:
+    margin_pct = metric.margins.get(kernel, metric.margin_pct)
     if expected is not None:
-        return metric.margin_pct, abs(compared.change_pct - expected) <= metric.margin_pct
+        return margin_pct, abs(compared.change_pct - expected) <= margin_pct
     if metric.change == "equal":
-        return metric.margin_pct, abs(compared.change_pct) <= metric.margin_pct
+        return margin_pct, abs(compared.change_pct) <= margin_pct
     # A single pair tells nothing of significance.
     if compared.p is None:
         return study.significance, None

@@ -4,8 +4,12 @@
 - ``run time``: from the start to the end of the last task, ms; nothing if the time was up before
 - ``migrations``: of all tasks
 - ``nodes``: NUMA nodes that did at least a hundredth of the work
+- ``sockets``: packages whose CPUs did at least a twentieth of it
+- ``cores``: cores that did at least a hundredth of it
 - ``busy CPUs``: CPU time over the run's length
 - ``energy``: of the whole machine, J
+- ``energy-delay product``: that times the run time, J s; nothing if the time was up before
+- ``RATE per W``: of each figure of the workload that is a rate, over the power of the machine
 - ``user time``, ``system time``: of all tasks, outside the kernel and in it, s
 - ``package asleep``: time in which no CPU of the package that slept most was busy, percent
 - ``idle ticks``: ticks of CPUs that had nothing to run
@@ -42,8 +46,11 @@ EVERY_RUN = {
     "run time": "ms",
     "migrations": "1",
     "nodes": "1",
+    "sockets": "1",
+    "cores": "1",
     "busy CPUs": "1",
     "energy": "J",
+    "energy-delay product": "J s",
     "user time": "s",
     "system time": "s",
     "package asleep": "%",
@@ -60,6 +67,8 @@ EVERY_RUN = {
 
 # A node that did less took part by accident: an interrupt, a moment of balancing.
 NODE_SHARE = 0.01
+CORE_SHARE = 0.01
+SOCKET_SHARE = 0.05
 
 
 def rows(run: Run, key: str, done: Simulation) -> pl.DataFrame:
@@ -90,7 +99,8 @@ def of_run(done: Simulation, machine: Machine) -> list[dict[str, Any]]:
         {"figure": row["name"], "unit": row["unit"], "value": row["value"]}
         for row in done.figures.iter_rows(named=True)
     ]
-    own = every_run(done)
+    figures += _per_watt(done)
+    own = every_run(done, machine)
     figures += [
         {"figure": name, "unit": unit, "value": own[name]} for name, unit in EVERY_RUN.items()
     ]
@@ -104,6 +114,22 @@ def of_run(done: Simulation, machine: Machine) -> list[dict[str, Any]]:
     ]
     figures += _by_kind(done, machine)
     return figures
+
+
+def _per_watt(done: Simulation) -> list[dict[str, Any]]:
+    """Set each rate of the workload against the power that the machine drew for it."""
+    power_mw = done.power_mw
+    return [
+        {
+            "figure": f"{row['name']} per W",
+            "unit": "1/J",
+            "value": row["value"] / (power_mw / 1e3)
+            if row["value"] is not None and power_mw
+            else None,
+        }
+        for row in done.figures.iter_rows(named=True)
+        if row["unit"] == "1/s"
+    ]
 
 
 def _by_kind(done: Simulation, machine: Machine) -> list[dict[str, object]]:
@@ -120,6 +146,8 @@ def _by_kind(done: Simulation, machine: Machine) -> list[dict[str, object]]:
             "deepest state"
         ),
     )
+    # Cores that never left their state have no sleeps to judge.
+    of_kind = of_kind.fill_nan(None)
     return [
         {"figure": f"{name} {row['cpu_type']}", "unit": "%", "value": row[name]}
         for row in of_kind.iter_rows(named=True)
@@ -127,11 +155,18 @@ def _by_kind(done: Simulation, machine: Machine) -> list[dict[str, object]]:
     ]
 
 
-def every_run(done: Simulation) -> dict[str, float | None]:
+def every_run(done: Simulation, machine: Machine) -> dict[str, float | None]:
     """Compute the figures that every run has."""
     forked = done.tasks.filter(pl.col("task") >= done.first_tasks)
     by_node = done.cpus.group_by("node").agg(pl.col("busy_ns").sum())["busy_ns"].to_list()
     busy_ns = sum(by_node)
+    where = machine.cpus.select(pl.col("cpu").cast(pl.UInt32), "core", "package")
+    by_cpu = done.cpus.join(where, on="cpu")
+
+    def used(part: str, share: float) -> float:
+        parts = by_cpu.group_by(part).agg(pl.col("busy_ns").sum())["busy_ns"]
+        return float((parts >= share * busy_ns).sum())
+
     span_ns = done.end_ns - done.start_ns
     run_ns, user_ns = (sum(done.tasks[column]) for column in ("runtime_ns", "user_ns"))
     asleep = done.packages.filter(pl.col("state").is_not_null()).group_by("package")
@@ -145,8 +180,13 @@ def every_run(done: Simulation) -> dict[str, float | None]:
         "run time": span_ns / 1e6 if done.ending == "finished" else None,
         "migrations": float(done.tasks["migrations"].sum()),
         "nodes": float(sum(node_ns >= NODE_SHARE * busy_ns for node_ns in by_node)),
+        "sockets": used("package", SOCKET_SHARE),
+        "cores": used("core", CORE_SHARE),
         "busy CPUs": busy_ns / span_ns if span_ns > 0 else None,
         "energy": done.energy.total_j,
+        "energy-delay product": done.energy.total_j * span_ns / 1e9
+        if done.ending == "finished"
+        else None,
         "user time": user_ns / 1e9,
         "system time": (run_ns - user_ns) / 1e9,
         "idle ticks": float(idle_ticks),

@@ -23,6 +23,7 @@ from schedlab.study.model import (
     Scenario,
     Study,
     Target,
+    Use,
 )
 from schedlab.study.reading import Reader, StudyError
 
@@ -49,7 +50,7 @@ def _folder() -> Traversable:
 def names() -> list[str]:
     """List the built-in studies.
 
-    >>> names()
+    >>> names()[:4]
     ['idle-governors', 'idle-threshold', 'idlest-group-util', 'nohz-push']
     """
     return sorted(
@@ -113,6 +114,7 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
         controls=[_control(table) for table in top.tables("control")],
         scenarios=[_scenario(table) for table in top.tables("explain")],
         plots=[_plot(table, kernels) for table in top.tables("plot")],
+        uses=[_use(table) for table in top.tables("use")],
         notes=top.texts("notes", []),
         published=_published(top, folder),
         calibration=_calibration(top.table("calibration")),
@@ -224,9 +226,15 @@ def _metric(table: Reader, mean: Mean) -> Metric:
         full_size=table.optional("full_size", bool, default=False),
         margin_pct=table.optional("margin_pct", float, 1.0),
         mean=cast("Mean", table.one_of("mean", MEANS, mean)),
+        margins=table.optional("margins", dict, {}),
     )
     table.finish()
-    tolerances = (metric.within_pct or 0, metric.within_points or 0, metric.exactly_by)
+    tolerances = (
+        metric.within_pct or 0,
+        metric.within_points or 0,
+        metric.exactly_by,
+        *metric.margins.values(),
+    )
     if min(metric.margin_pct, *tolerances) < 0:
         raise table.error("a tolerance must not be negative")
     if metric.near_pct is not None and metric.change != "near":
@@ -266,6 +274,7 @@ def _control(table: Reader) -> Control:
         name=table.required("name", str),
         target=table.required("target", str),
         factor=table.optional("factor", float, 3.0),
+        value=table.optional("value", object, None),
         fails=table.texts("fails"),
         why=table.required("why", str),
     )
@@ -312,6 +321,19 @@ def _plot(table: Reader, kernels: Sequence[KernelChoice]) -> Plot:
     if not plot.bars and not plot.x_title:
         raise table.error("x is missing; say what the points' x is")
     return plot
+
+
+def _use(table: Reader) -> Use:
+    use = Use(
+        title=table.required("title", str),
+        workload=table.required("workload", str),
+        until_s=table.required("until_s", float),
+        kernels=table.texts("kernels", []),
+    )
+    table.finish()
+    if not (math.isfinite(use.until_s) and use.until_s > 0):
+        raise table.error(f"until_s is {use.until_s:g}; it must be more than 0", "until_s")
+    return use
 
 
 def _point(table: Reader) -> Point:
@@ -449,6 +471,8 @@ def _check_metrics(study: Study, cases: list[str], top: Reader) -> None:
             _known(name, kernels[1:], f"{place}.treatments", top)
         for name in metric.exactly:
             _known(name, kernels, f"{place}.exactly", top)
+        for name in metric.margins:
+            _known(name, kernels[1:], f"{place}.margins", top)
 
 
 def _check_plots(study: Study, cases: list[str], top: Reader) -> None:
@@ -461,6 +485,10 @@ def _check_plots(study: Study, cases: list[str], top: Reader) -> None:
                 _known(point.kernel, kernels, f"plot[{index}].points", top)
         for line in plot.lines:
             _known(line, cases, f"plot[{index}].lines", top)
+    for index, use in enumerate(study.uses):
+        _known(use.workload, cases, f"use[{index}].workload", top)
+        for name in use.kernels:
+            _known(name, [kernel.name for kernel in study.kernels], f"use[{index}].kernels", top)
 
 
 def _check_machines(study: Study, top: Reader) -> None:

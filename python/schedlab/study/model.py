@@ -29,6 +29,7 @@ __all__ = [
     "Study",
     "StudyResult",
     "Target",
+    "Use",
 ]
 
 Better = Literal["higher", "lower"]
@@ -129,6 +130,8 @@ class Metric:
     """The margin of ``equal`` and ``near``, and of the verdict ``equivalent``."""
     mean: Mean
     """Over iterations; the study's by default."""
+    margins: Mapping[str, float] = field(default_factory=dict)
+    """The margin of ``equal`` and ``near`` for treatments that have one of their own."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ class Control:
     target: str
     """As in :class:`Parameter`."""
     factor: float
+    value: Value | None
+    """What it is turned to, where a factor does not do."""
     fails: Sequence[str]
     """Workloads of which a row must fail."""
     why: str
@@ -186,6 +191,18 @@ class Plot:
     def bars(self) -> bool:
         """Whether points are names and not numbers."""
         return self.points[0].x is None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A picture of how many threads of each core are busy over time, under every kernel."""
+
+    title: str
+    workload: str
+    until_s: float
+    """It shows so much of the run, from its begin."""
+    kernels: Sequence[str]
+    """Of these kernels; of all by default."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +280,7 @@ class Study:
     controls: Sequence[Control]
     scenarios: Sequence[Scenario]
     plots: Sequence[Plot]
+    uses: Sequence[Use]
     notes: Sequence[str]
     published: Published | None
     calibration: Calibration | None
@@ -284,6 +302,7 @@ class Study:
             metrics=[metric for metric in self.metrics if metric.workload in workloads],
             scenarios=[],
             plots=[],
+            uses=[],
         )
 
     def machines_of(self, case: Case) -> Sequence[str]:

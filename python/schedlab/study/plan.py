@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Turn", "plan", "program", "start_within", "texts"]
 
 # What a run yields and how it is stored; another number makes older runs unknown.
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class Turn:
 
     target: str
     factor: float
+    value: Any = None
+    """What it is turned to, if not by the factor."""
 
 
 @cache
@@ -160,7 +162,7 @@ def _machine_toml(name: str, case: Case, parameters: Sequence[Parameter], turn: 
     for target, value in settings.items():
         _set(document, target, value, f"machine {name}", create=True)
     if turn is not None and turn.target.startswith("machine."):
-        _scale(document, turn.target.removeprefix("machine."), turn.factor, f"machine {name}")
+        _turn(document, turn, turn.target.removeprefix("machine."), f"machine {name}")
     return load_machine_text(tomlkit.dumps(document), name)
 
 
@@ -190,7 +192,7 @@ def _kernel_toml(
         create = target.startswith(("cpuidle.", "cpufreq."))
         _set(document, target, value, f"kernel {choice.kernel}", create=create)
     if turn is not None and turn.target.startswith("kernel."):
-        _scale(document, turn.target.removeprefix("kernel."), turn.factor, f"kernel {choice.name}")
+        _turn(document, turn, turn.target.removeprefix("kernel."), f"kernel {choice.name}")
     if settings:
         document["name"] = choice.name
         document["description"] = f"{choice.kernel} with {', '.join(settings)}"
@@ -224,8 +226,8 @@ def _workload(
         raise StudyError(f"{base.path}: {error}") from None
     for key, value in options.items():
         _set(document, f"options.{key}", value, f"workload {case.name}", create=True)
-    if turned is not None:
-        _scale(document, f"options.{turned}", turn.factor if turn else 1, f"workload {case.name}")
+    if turn is not None and turned is not None:
+        _turn(document, turn, f"options.{turned}", f"workload {case.name}")
     return WorkloadText(case.name, f"{case.name}.toml", tomlkit.dumps(document))
 
 
@@ -243,6 +245,13 @@ def _set(document: Any, target: str, value: Any, what: str, *, create: bool) -> 
     if key not in table and not create:
         raise StudyError(f"{what} has no setting {target}{near(key, list(table))}")
     table[key] = value
+
+
+def _turn(document: Any, turn: Turn, target: str, what: str) -> None:
+    if turn.value is None:
+        _scale(document, target, turn.factor, what)
+    else:
+        _set(document, target, turn.value, what, create=False)
 
 
 def _scale(document: Any, target: str, factor: float, what: str) -> None:

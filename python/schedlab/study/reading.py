@@ -106,7 +106,7 @@ class Reader:
         value = self.values[key]
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
             raise self.error(f"{key} is {value!r}; it must be {_noun(kind)}", key)
         return value
 

@@ -306,6 +306,7 @@ fn cpu_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
         .u32("cpu", 0..outcome.cpus.len() as u32)
         .u64("busy_ns", cpus().map(|cpu| cpu.busy_ns))
         .u64("idle_ns", cpus().map(|cpu| cpu.idle_ns.iter().sum::<u64>()))
+        .u64("iowait_ns", cpus().map(|cpu| cpu.iowait_ns))
         .u64("irq_ns", cpus().map(|cpu| cpu.irq_ns))
         .u64("softirq_ns", cpus().map(|cpu| cpu.softirq_ns))
         .u64("ticks", cpus().map(|cpu| cpu.ticks))

@@ -1,7 +1,8 @@
-//! What comes to a CPU from outside the tasks: interrupts of devices, and the time for which the
-//! host of a virtual machine holds a wake-up up.
+//! What comes to a CPU from outside the tasks: interrupts of devices, by themselves and after
+//! requests of tasks, and the time for which the host of a virtual machine holds a wake-up up.
 
 use crate::engine::Engine;
+use crate::interpret::Step;
 use crate::objects::Object;
 use crate::observe::Observer;
 use crate::platform::{Doing, Timer};
@@ -9,8 +10,9 @@ use crate::queue::NEVER;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::sched::{TaskState, WakeFlags};
 use schedlab_machine::CpuId;
-use schedlab_workload::program::{Interrupt, ObjectId, Op, SLOTS, Spawn, Which};
+use schedlab_workload::program::{Amount, Interrupt, ObjectId, Op, SLOTS, Spawn, Which};
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// The interrupts that are yet to come to one CPU, in order.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +44,30 @@ impl Arrivals {
     }
 }
 
+/// The requests whose interrupts are yet to come to one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Requests(BinaryHeap<Reverse<(u64, u32)>>);
+
+impl Requests {
+    /// `task` waits for one that is done at `done_ns`.
+    fn add(&mut self, done_ns: u64, task: TaskId) {
+        self.0.push(Reverse((done_ns, task.0)));
+    }
+
+    /// When the next one is done, ns.
+    fn next_ns(&self) -> u64 {
+        self.0.peek().map_or(NEVER, |Reverse((done_ns, _))| *done_ns)
+    }
+
+    /// Who waits for the next one, if it is done at `now_ns`.
+    fn take(&mut self, now_ns: u64) -> Option<TaskId> {
+        if self.next_ns() > now_ns {
+            return None;
+        }
+        self.0.pop().map(|Reverse((_, task))| TaskId(task))
+    }
+}
+
 impl<O: Observer> Engine<'_, O> {
     /// Handles the interrupts of devices that are due.
     #[inline]
@@ -49,9 +75,16 @@ impl<O: Observer> Engine<'_, O> {
         while self.platform.cpus[cpu.index()].device_ns <= self.platform.clock_ns {
             let now_ns = self.platform.clock_ns;
             let state = &mut self.platform.cpus[cpu.index()];
-            let interrupt = state.arrivals.take(now_ns);
+            let done = state.requests.take(now_ns);
+            let interrupt = if done.is_none() { state.arrivals.take(now_ns) } else { None };
             let held_ns = if state.held_until_ns > now_ns { state.held_until_ns } else { NEVER };
-            state.device_ns = state.arrivals.next_ns().min(held_ns);
+            state.device_ns = state.arrivals.next_ns().min(held_ns).min(state.requests.next_ns());
+            if let Some(task) = done {
+                self.timers_armed -= 1;
+                self.platform.clock_ns += self.platform.machine.path_costs().irq_ns;
+                self.wake(cpu, task, WakeFlags::INTERRUPT);
+                continue;
+            }
             let Some(interrupt) = interrupt else { return };
             self.timers_armed -= 1;
             if let Some(object) = interrupt.raises {
@@ -59,6 +92,37 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.platform.clock_ns += interrupt.length_ns;
         }
+    }
+
+    /// Hands a request to a device and sleeps until it is done.
+    pub(crate) fn request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        device: Which,
+        service_ns: Amount,
+    ) -> Step {
+        if self.progress[task.index()].stage > 0 {
+            self.sched.end_io(task);
+            return Step::Done;
+        }
+        self.system_call();
+        let object = self.choose(task, device, cpu);
+        let service_ns = self.progress[task.index()].random.draw(service_ns);
+        let now_ns = self.platform.clock_ns;
+        let Object::Device { free_ns } = self.object(object) else { return Step::Done };
+        let Some(server) = free_ns.iter_mut().min() else { return Step::Done };
+        *server = (*server).max(now_ns).saturating_add(service_ns);
+        let done_ns = *server;
+        let progress = &mut self.progress[task.index()];
+        progress.stage = 1;
+        progress.waits_for = Some(object);
+        let state = &mut self.platform.cpus[cpu.index()];
+        state.requests.add(done_ns, task);
+        state.device_ns = state.device_ns.min(done_ns);
+        self.timers_armed += 1;
+        self.sched.block_for_io(cpu, &mut self.platform);
+        Step::GivesUp
     }
 
     fn add_from_interrupt(&mut self, cpu: CpuId, object: ObjectId) {

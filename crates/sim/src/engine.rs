@@ -5,7 +5,7 @@
 use crate::broadcast::Broadcast;
 use crate::coherence::{Coherence, KernelLines};
 use crate::decisions::Decisions;
-use crate::devices::Arrivals;
+use crate::devices::{Arrivals, Requests};
 use crate::energy::{EnergyMeter, deepest};
 use crate::figures::Figures;
 use crate::frequency::Frequencies;
@@ -102,6 +102,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 device_ns: NEVER,
                 held_until_ns: 0,
                 arrivals: Arrivals::default(),
+                requests: Requests::default(),
                 timers: BinaryHeap::with_capacity(64),
                 siblings: {
                     let core = machine.topology().cores().siblings(cpu);
@@ -123,6 +124,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 computed_ns: 0,
                 steps_without_time: 0,
                 busy_ns: 0,
+                iowait_ns: 0,
                 irq_ns: 0,
                 busy_since_ns: None,
                 softirq_ns: 0,
@@ -531,7 +533,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         };
         self.count_streams(end_ns);
         let figures = self.figures.finish(&self.workload.metrics, end_ns);
-        let cpus = self.platform.cpus.iter_mut().map(|cpu| {
+        let cpus = self.platform.cpus.iter_mut().enumerate().map(|(index, cpu)| {
             // It is on its way down, or waits for what it shares, when the end comes.
             cpu.idle_ns[cpu.last_state as usize] -= cpu.woke_ns.saturating_sub(end_ns);
             if let Some(since_ns) = cpu.busy_since_ns {
@@ -539,11 +541,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             if let Doing::Idle { since_ns, state } = cpu.doing {
                 cpu.idle_ns[state as usize] += end_ns.saturating_sub(since_ns);
+                if self.sched.nr_iowait(CpuId(index as u32)) > 0 {
+                    cpu.iowait_ns += end_ns.saturating_sub(since_ns);
+                }
                 // A kernel path that the end cut short counts up to the end.
                 cpu.busy_ns -= since_ns.saturating_sub(end_ns.max(cpu.woke_ns));
             }
             CpuTimes {
                 busy_ns: cpu.busy_ns,
+                iowait_ns: cpu.iowait_ns,
                 irq_ns: cpu.irq_ns,
                 softirq_ns: cpu.softirq_ns,
                 idle_ns: std::mem::take(&mut cpu.idle_ns),

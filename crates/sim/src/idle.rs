@@ -167,7 +167,11 @@ impl<O: Observer> Engine<'_, O> {
         self.platform.clock_ns = self.platform.clock_ns.max(shared_ns);
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
-        self.platform.cpus[index].idle_ns[state as usize] += now_ns.saturating_sub(since_ns);
+        let idle_ns = now_ns.saturating_sub(since_ns);
+        self.platform.cpus[index].idle_ns[state as usize] += idle_ns;
+        if self.sched.nr_iowait(cpu) > 0 {
+            self.platform.cpus[index].iowait_ns += idle_ns;
+        }
         (self.platform.cpus[index].last_state, self.platform.cpus[index].woke_ns) = (state, now_ns);
         self.platform.set_activity(cpu, Activity::Waking(state));
         if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
@@ -249,6 +253,7 @@ struct IdleView {
     poll_limit: bool,
     cpu_util: u64,
     latency_req_ns: i64,
+    nr_iowait: u32,
 }
 
 impl IdleView {
@@ -273,6 +278,7 @@ impl IdleView {
             poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
             cpu_util: sched_cpu_util(&utilization, state.capacity_orig),
             latency_req_ns: cpu.latency_req_ns,
+            nr_iowait: sched.nr_iowait(id),
         }
     }
 }
@@ -294,7 +300,7 @@ impl IdleHardware for IdleView {
         self.got_tick
     }
     fn nr_iowait(&self) -> u32 {
-        0
+        self.nr_iowait
     }
     fn cpu_util(&self) -> u64 {
         self.cpu_util

@@ -175,6 +175,7 @@ impl<O: Observer> Engine<'_, O> {
             Op::Barrier(which) => self.barrier(cpu, task, which),
             Op::Write { channel, bytes } => self.transfer(cpu, task, channel, bytes, true),
             Op::Read { channel, bytes } => self.transfer(cpu, task, channel, bytes, false),
+            Op::Io { device, service_ns } => self.request(cpu, task, device, service_ns),
             Op::SpinUntil(which) => self.spin_until(cpu, task, which),
             Op::Post(which) => self.post(cpu, task, which),
             Op::AwaitServed { mailbox, slot } => self.await_served(cpu, task, mailbox, slot),

@@ -68,6 +68,11 @@ pub enum Object {
     Line,
     /// A block of memory.
     Block,
+    /// A device.
+    Device {
+        /// When each of what serves requests is done with those that it has, ns.
+        free_ns: Box<[u64]>,
+    },
     /// A list of tasks that want to be served.
     Mailbox {
         /// Who is on it, in the order in which they came.
@@ -99,6 +104,9 @@ impl Object {
             ObjectKind::Counter => Object::Counter { value: 0 },
             ObjectKind::Line => Object::Line,
             ObjectKind::Block(_) => Object::Block,
+            ObjectKind::Device(at_once) => {
+                Object::Device { free_ns: vec![0; at_once as usize].into() }
+            }
             ObjectKind::Mailbox => Object::Mailbox { posted: Vec::new(), servers: waiters() },
         }
     }
@@ -116,6 +124,7 @@ impl Object {
             Object::Line => "cache line",
             Object::Block => "block of memory",
             Object::Mailbox { .. } => "mailbox",
+            Object::Device { .. } => "device",
         }
     }
 }

@@ -81,7 +81,9 @@ pub enum Ending {
 pub struct CpuTimes {
     /// Running tasks or the kernel, ns.
     pub busy_ns: u64,
-    /// Of that, in interrupts and softirqs, ns.
+    /// Idle while tasks that ran here last waited for I/O (`iowait` of `/proc/stat`), ns.
+    pub iowait_ns: u64,
+    /// Of the busy time, in interrupts and softirqs, ns.
     pub irq_ns: u64,
     /// Of that, in softirqs, ns.
     pub softirq_ns: u64,

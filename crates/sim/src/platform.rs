@@ -4,7 +4,7 @@
 use crate::broadcast::Broadcast;
 use crate::coherence::Coherence;
 use crate::decisions::Decisions;
-use crate::devices::Arrivals;
+use crate::devices::{Arrivals, Requests};
 use crate::energy::{Activity, EnergyMeter};
 use crate::frequency::Frequencies;
 use crate::idle_counts::IdleCounts;
@@ -95,6 +95,8 @@ pub struct Cpu {
     pub broadcast_ns: u64,
     /// When the first of `arrivals` comes, or it is held up no more, ns.
     pub device_ns: u64,
+    /// Requests to devices whose interrupts come here, by when they are done.
+    pub requests: Requests,
     /// Sleepers.
     pub timers: BinaryHeap<Reverse<Timer>>,
     /// Work per ns.
@@ -121,6 +123,8 @@ pub struct Cpu {
     pub busy_since_ns: Option<u64>,
     /// Busy time, ns.
     pub busy_ns: u64,
+    /// Idle time while tasks that ran here last waited for I/O, ns.
+    pub iowait_ns: u64,
     /// Of the interrupts, in softirqs, ns.
     pub softirq_ns: u64,
     /// Ticks handled.

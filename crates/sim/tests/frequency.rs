@@ -6,7 +6,7 @@ use schedlab_machine::{CpuId, CpuSet, Machine};
 use schedlab_sim::{Ending, Outcome, Settings, simulate, verify_outcome};
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::build::Builder;
-use schedlab_workload::program::{Amount, Op, Workload};
+use schedlab_workload::program::{Amount, ObjectKind, Op, Which, Workload};
 
 const MS: u64 = 1_000_000;
 
@@ -110,6 +110,55 @@ fn utilisation_is_that_of_the_work_whatever_the_frequency() {
     let late = steps(&outcome).into_iter().filter(|&(time_ns, _)| time_ns > 1_000 * MS);
     let most = late.map(|(_, khz)| khz).max().unwrap_or(500_000);
     assert!(most <= 1_106_000, "{most} kHz");
+}
+
+/// Every millisecond a little work, and a device or a timer until then.
+fn requests(device: bool) -> Workload {
+    let mut build = Builder::new("requests");
+    let disk = Which::One(build.object(ObjectKind::Device(1)));
+    let program = build.program("reader", |code| {
+        code.repeat(400, |code| {
+            code.run(MS / 20);
+            let rest = Amount::Fixed(MS * 19 / 20);
+            code.op(if device {
+                Op::Io { device: disk, service_ns: rest }
+            } else {
+                Op::Sleep(rest)
+            });
+        });
+    });
+    build.attributes(program).affinity = Some(CpuSet::of(CpuId(7)));
+    build.spawn(program, 7, 0);
+    build.finish().expect("valid")
+}
+
+#[test]
+fn tasks_that_wait_for_io_raise_the_frequency() {
+    for kernel in ["v6.1", "v6.12"] {
+        let machine = phone();
+        let kernel = Kernel::preset(kernel).expect("a preset");
+        let most = |device| {
+            let mut settings = Settings::new(&kernel, &machine, 1_000 * MS, 1);
+            settings.cpufreq.governor = Some(CpufreqGovernor::Schedutil);
+            let workload = requests(device);
+            let outcome = simulate(&machine, kernel.domains, &workload, &settings, Vec::new());
+            let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+            verify_outcome(&machine, &outcome).unwrap_or_else(|what| panic!("{what}"));
+            assert_eq!(outcome.ending, Ending::Finished);
+            let steps = steps(&outcome);
+            let late = steps.iter().filter(|(time_ns, _)| *time_ns > 200 * MS);
+            let before = steps.iter().rev().find(|(time_ns, _)| *time_ns <= 200 * MS);
+            let last = before.map_or(500_000, |(_, khz)| *khz);
+            (late.map(|(_, khz)| *khz).fold(last, u32::max), outcome.cpus[7].iowait_ns)
+        };
+        // A twentieth of the time is far below what the lowest operating point does.
+        assert_eq!(most(false), (500_000, 0));
+        // The boost doubles at each look until it asks for everything.
+        let (most_khz, iowait_ns) = most(true);
+        assert_eq!(most_khz, 2_802_000);
+        // 400 waits of 0.95 ms, less the way into the idle loop, and the wait for shared power.
+        assert!((370 * MS..=385 * MS).contains(&iowait_ns), "{iowait_ns} ns");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance};
 use schedlab_sim::{Ending, Nothing, Outcome};
 use schedlab_workload::build::{Builder, Code};
 use schedlab_workload::program::{
-    Better, MetricId, MetricKind, ObjectId, ObjectKind, Op, Slot, Which, Workload,
+    Amount, Better, MetricId, MetricKind, ObjectId, ObjectKind, Op, Slot, Which, Workload,
 };
 use support::{run, settings};
 
@@ -71,6 +71,24 @@ fn a_mutex_lets_in_one_at_a_time() {
     assert_eq!(outcome.ending, Ending::Finished);
     assert_eq!(figure(&outcome, 0), 40.0);
     assert!(outcome.end_ns >= 40 * MS, "{}", outcome.end_ns);
+}
+
+#[test]
+fn a_device_serves_as_many_requests_at_once_as_it_can() {
+    let reads = |code: &mut Code| {
+        code.repeat(10, |code| {
+            code.op(Op::Io { device: one(0), service_ns: Amount::Fixed(MS) }).op(COUNT);
+        });
+    };
+    let four: [Part<'_>; 4] = [("t", &reads); 4];
+    for (at_once, rounds) in [(1, 40), (2, 20), (4, 10)] {
+        let outcome = tasks(&[ObjectKind::Device(at_once)], &four);
+        assert_eq!(outcome.ending, Ending::Finished);
+        assert_eq!(figure(&outcome, 0), 40.0);
+        // A request comes a little after the one before was done: the CPU may have to leave C8.
+        let (least_ns, most_ns) = (rounds * MS, rounds * MS * 5 / 4);
+        assert!((least_ns..most_ns).contains(&outcome.end_ns), "{at_once}: {}", outcome.end_ns);
+    }
 }
 
 #[test]

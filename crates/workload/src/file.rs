@@ -3,7 +3,7 @@
 use crate::error::WorkloadError;
 use crate::models::parameters::CARDS;
 use crate::models::{
-    Model, busy_loops, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, kbuild, pcmark,
+    Model, busy_loops, bzip2, ebizzy, ffmpeg, fio, geekbench, hackbench, jankbench, kbuild, pcmark,
     perf_bench, periodic, pgbench, schbench, specjbb, speedometer, sysbench,
 };
 use crate::program::Workload;
@@ -29,6 +29,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("schbench-old", include_str!("../../../workloads/schbench-old.toml")),
     ("schbench-2eef447", include_str!("../../../workloads/schbench-2eef447.toml")),
     ("ebizzy", include_str!("../../../workloads/ebizzy.toml")),
+    ("fio", include_str!("../../../workloads/fio.toml")),
     ("ffmpeg", include_str!("../../../workloads/ffmpeg.toml")),
     ("perf-futex-wake", include_str!("../../../workloads/perf-futex-wake.toml")),
     ("perf-sched-pipe", include_str!("../../../workloads/perf-sched-pipe.toml")),
@@ -186,6 +187,7 @@ impl Workload {
             "hackbench" => file.model::<hackbench::Options>(),
             "schbench" => file.model::<schbench::Options>(),
             "ebizzy" => file.model::<ebizzy::Options>(),
+            "fio" => file.model::<fio::Options>(),
             "ffmpeg" => file.model::<ffmpeg::Options>(),
             "perf-futex-wake" => file.model::<perf_bench::FutexWake>(),
             "perf-sched-pipe" => file.model::<perf_bench::SchedPipe>(),

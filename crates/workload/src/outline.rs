@@ -118,6 +118,9 @@ impl Workload {
             Op::Barrier(object) => ("barrier", which(object)),
             Op::Write { channel, bytes } => ("write", format!("{bytes} B to {}", which(channel))),
             Op::Read { channel, bytes } => ("read", format!("{bytes} B from {}", which(channel))),
+            Op::Io { device, service_ns } => {
+                ("wait for I/O", format!("{}, {}", which(device), amount(service_ns)))
+            }
             Op::Post(object) => ("post", which(object)),
             Op::AwaitServed { mailbox, .. } => ("await service", which(mailbox)),
             Op::AwaitPosted(object) => ("await posts", which(object)),
@@ -183,6 +186,7 @@ impl Workload {
             Some(ObjectKind::Counter) => "counter".to_owned(),
             Some(ObjectKind::Line) => "cache line".to_owned(),
             Some(ObjectKind::Mailbox) => "mailbox".to_owned(),
+            Some(ObjectKind::Device(at_once)) => format!("device of {at_once} at once"),
             Some(ObjectKind::Block(block)) => block_words(block),
             None => "nothing".to_owned(),
         };

@@ -102,6 +102,8 @@ pub enum ObjectKind {
     Line,
     /// A block of memory that tasks go through as a rate ([`Op::Stream`]).
     Block(Block),
+    /// A device that serves so many requests at once; others wait in the order in which they came.
+    Device(u32),
     /// A lock-free list on which tasks post themselves, and a server that takes the whole list and
     /// wakes each of them (schbench's message threads).
     Mailbox,
@@ -285,6 +287,14 @@ pub enum Op {
         channel: Which,
         /// Message size.
         bytes: u64,
+    },
+    /// Hand a request to a device and sleep until it is done (`io_schedule()`): the device's
+    /// interrupt comes to the CPU from which the request went.
+    Io {
+        /// An object of kind [`ObjectKind::Device`].
+        device: Which,
+        /// What the device needs for it, ns.
+        service_ns: Amount,
     },
     /// Put oneself on a mailbox's list, waking its server if it sleeps.
     Post(Which),

@@ -19,6 +19,7 @@ const CHANNEL: Kind = ("channel", |kind| matches!(kind, ObjectKind::Channel { ..
 const FLAG: Kind = ("flag", |kind| matches!(kind, ObjectKind::Flag));
 const COUNTER: Kind = ("counter", |kind| matches!(kind, ObjectKind::Counter));
 const MAILBOX: Kind = ("mailbox", |kind| matches!(kind, ObjectKind::Mailbox));
+const DEVICE: Kind = ("device", |kind| matches!(kind, ObjectKind::Device(_)));
 const BLOCK: Kind = ("block of memory", |kind| matches!(kind, ObjectKind::Block(_)));
 const ANY: Kind = ("object", |_| true);
 
@@ -44,6 +45,7 @@ impl Op {
             Op::MarkShared(which)
             | Op::MeasureShared { since: which, .. }
             | Op::SharedTimer { timer: which, .. } => vec![(which, COUNTER)],
+            Op::Io { device, .. } => vec![(device, DEVICE)],
             Op::Stream { block: which, .. } => vec![(which, BLOCK)],
             Op::Touch { line: which, .. } | Op::Pick { which, .. } => vec![(which, ANY)],
             _ => Vec::new(),
@@ -67,7 +69,8 @@ impl Op {
             | Op::System(amount)
             | Op::Hold(amount)
             | Op::Spin(amount)
-            | Op::Sleep(amount) => Some(amount),
+            | Op::Sleep(amount)
+            | Op::Io { service_ns: amount, .. } => Some(amount),
             _ => None,
         }
     }
@@ -111,6 +114,9 @@ impl Workload {
             match kind {
                 ObjectKind::Barrier(0) => {
                     return whole(format!("barrier {index} is for no task; give it 1 or more"));
+                }
+                ObjectKind::Device(0) => {
+                    return whole(format!("device {index} serves no request; give it 1 or more"));
                 }
                 ObjectKind::Channel { capacity_bytes: 0, .. } => {
                     return whole(format!("channel {index} holds no byte; give it a capacity"));

@@ -6,6 +6,7 @@ mod affinity;
 mod balance;
 mod deadline;
 mod energy;
+mod io_wait;
 mod pick;
 mod placement;
 mod placement_classic;

@@ -172,6 +172,9 @@ impl Scheduler {
         hardware: &mut impl Hardware,
     ) {
         let reason = match prev.map(|prev| self.tasks[prev.index()].state) {
+            Some(TaskState::Blocked) if prev.is_some_and(|prev| self.waits_for_io(prev)) => {
+                LeaveReason::BlockedSpecial
+            }
             Some(TaskState::Blocked) => LeaveReason::Blocked,
             Some(TaskState::Dead) => LeaveReason::Dead,
             _ => LeaveReason::Preempted,

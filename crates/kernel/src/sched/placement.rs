@@ -54,6 +54,8 @@ impl Scheduler {
             clamps,
             clamped: false,
             util_est: 0,
+            in_iowait: false,
+            counted_in_iowait: false,
             recent_used_cpu: cpu,
             wakee_flips: 0,
             wakee_flips_decayed_jiffies: 0,
@@ -210,6 +212,7 @@ impl Scheduler {
             Class::Fair => self.select_wake(id, waker_cpu, flags, hardware),
         };
         if cpu != prev_cpu {
+            self.end_io_wait(id);
             match class {
                 Class::RealTime => {}
                 Class::Deadline => self.leave_bandwidth(prev_cpu, id),
@@ -366,6 +369,7 @@ impl Scheduler {
         executing_cpu: CpuId,
         hardware: &mut impl Hardware,
     ) {
+        self.end_io_wait(id);
         self.enqueue(cpu, id, Enqueue::Wakeup);
         self.check_preempt(cpu, id, executing_cpu, hardware);
         let rq = &mut self.rqs[cpu.index()];

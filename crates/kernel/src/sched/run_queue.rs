@@ -51,6 +51,10 @@ pub struct RunQueue {
     pub(super) runnable: RunnableAvg,
     /// Its utilisation changed, of which the governor of its frequency is yet to hear.
     pub(super) util_changed: bool,
+    /// A task that waited for I/O is being enqueued, of which that governor is yet to hear.
+    pub(super) io_ended: bool,
+    /// Tasks that wait for I/O and ran here last (`rq->nr_iowait`).
+    pub(super) nr_iowait: u32,
     /// What its tasks want to be taken for.
     pub(super) clamps: QueuedClamps,
     /// The CPU that code on this one chose last where any would do (`distribute_cpu_mask_prev`).
@@ -107,6 +111,8 @@ impl RunQueue {
             balance: QueueState::default(),
             runnable: RunnableAvg::idle(now_ns),
             util_changed: false,
+            io_ended: false,
+            nr_iowait: 0,
             clamps: QueuedClamps::default(),
             chosen_last: None,
             frequency: 1024,
@@ -196,7 +202,8 @@ impl Scheduler {
             && std::mem::take(&mut self.rqs[cpu.index()].util_changed)
         {
             let now_ns = self.rqs[cpu.index()].clock.clock;
-            schedutil.update(cpu, now_ns, false, &self.cpus);
+            let iowait = std::mem::take(&mut self.rqs[cpu.index()].io_ended);
+            schedutil.update(cpu, now_ns, iowait, &self.cpus);
         }
     }
 
@@ -314,6 +321,9 @@ impl Scheduler {
         if !(delayed && why == Enqueue::Move) {
             self.rqs[cpu.index()].util_est += self.tasks[id.index()].util_est();
         }
+        if self.tasks[id.index()].in_iowait && !(delayed && why == Enqueue::Wakeup) {
+            self.boost_after_io(cpu);
+        }
         self.update_load(cpu, id);
         let rq = &mut self.rqs[cpu.index()];
         let revived = rq.fair.enqueue(&mut self.entities, id, why, rq.clock.clock_task);
@@ -348,16 +358,20 @@ impl Scheduler {
         if !self.entities[id.index()].sched_delayed {
             self.leave_clamps(cpu, id);
         }
-        if self.is_rt(id) {
-            self.dequeue_rt(cpu, id);
-            return true;
-        }
-        if self.is_deadline(id) {
-            self.dequeue_dl(cpu, id, why != Dequeue::Move);
+        let sleeps = why != Dequeue::Move;
+        let waits_for_io = sleeps && self.tasks[id.index()].in_iowait;
+        if self.is_rt(id) || self.is_deadline(id) {
+            if self.is_rt(id) {
+                self.dequeue_rt(cpu, id);
+            } else {
+                self.dequeue_dl(cpu, id, sleeps);
+            }
+            if waits_for_io {
+                self.count_io_wait(cpu, id);
+            }
             return true;
         }
         let was_delayed = self.entities[id.index()].sched_delayed;
-        let sleeps = why != Dequeue::Move;
         if !was_delayed {
             let estimate = self.tasks[id.index()].util_est();
             let rq = &mut self.rqs[cpu.index()];
@@ -379,6 +393,10 @@ impl Scheduler {
         }
         let rq = &mut self.rqs[cpu.index()];
         let gone = rq.fair.dequeue(&mut self.entities, id, why, rq.clock.clock_task);
+        if gone && waits_for_io {
+            self.count_io_wait(cpu, id);
+        }
+        let rq = &mut self.rqs[cpu.index()];
         if gone && let Some(place) = rq.tasks.iter().rposition(|&task| task == id) {
             rq.tasks.remove(place);
         }

@@ -69,6 +69,10 @@ pub struct Task {
     /// Utilisation at its last sleeps, smoothed; the top bit says that nothing was added since
     /// (`UTIL_AVG_UNCHANGED`).
     pub(super) util_est: u32,
+    /// It sleeps for I/O, or was woken from that and has not run since (`in_iowait`).
+    pub in_iowait: bool,
+    /// Its CPU counts it among those that wait for I/O.
+    pub(super) counted_in_iowait: bool,
     pub(super) recent_used_cpu: CpuId,
     pub(super) wakee_flips: u32,
     pub(super) wakee_flips_decayed_jiffies: u64,

@@ -10,6 +10,7 @@ pub mod bzip2;
 pub mod daemons;
 pub mod ebizzy;
 pub mod ffmpeg;
+pub mod fio;
 pub mod geekbench;
 pub mod hackbench;
 pub mod jankbench;

@@ -1,7 +1,7 @@
 //! What people are told of each model: what it follows, and where each option's default is from.
 
 use super::{
-    Model, busy_loops, bzip2, ebizzy, ffmpeg, geekbench, hackbench, jankbench, kbuild, pcmark,
+    Model, busy_loops, bzip2, ebizzy, ffmpeg, fio, geekbench, hackbench, jankbench, kbuild, pcmark,
     perf_bench, periodic, pgbench, schbench, specjbb, speedometer, sysbench,
 };
 use crate::recorded;
@@ -126,6 +126,18 @@ pub const FFMPEG: &[Parameter] = &[
     of("main_us", "us", "estimate"),
     of("priority", "", "chrt -f; published: 99"),
     of("stagger_us", "us", "a choice: no two start at once"),
+];
+
+/// fio's options.
+pub const FIO: &[Parameter] = &[
+    of("numjobs", "jobs", "--numjobs"),
+    of("bs", "B", "--bs"),
+    of("thinktime", "us", "--thinktime"),
+    of("thinktime_spin", "us", "--thinktime_spin"),
+    of("request_ns", "ns", "estimate: 2 to 3 us per read"),
+    of("device_us", "us", "estimate: a flash page, 60 to 100 us"),
+    of("device_deviation_us", "us", "estimate: an eighth"),
+    of("device_at_once", "requests", "estimate: dies of a drive"),
 ];
 
 /// Options of `perf bench futex wake`.
@@ -301,6 +313,12 @@ pub const CARDS: &[Card] = &[
         follows: "ffmpeg with frame threads",
         parameters: FFMPEG,
         defaults: defaults::<ffmpeg::Options>,
+    },
+    Card {
+        model: "fio",
+        follows: "fio 3 with ioengine=psync, direct=1",
+        parameters: FIO,
+        defaults: defaults::<fio::Options>,
     },
     Card {
         model: "perf-futex-wake",

@@ -179,6 +179,8 @@ struct Wake {
 /// Whose energy-aware placement; to say `none` is the same as to leave it out.
 #[derive(Clone, Copy, Deserialize)]
 enum Energy {
+    #[serde(rename = "v5.7")]
+    V5_7,
     #[serde(rename = "v6.1")]
     V6_1,
     #[serde(rename = "v6.12")]
@@ -434,6 +436,7 @@ impl ByTracking {
         }
         let &Wake { search, clusters, idle_prev_is_target, recent_used, ttwu_queue, energy } = wake;
         let energy = match energy {
+            Some(Energy::V5_7) => Some(EnergyRelease::V5_7),
             Some(Energy::V6_1) => Some(EnergyRelease::V6_1),
             Some(Energy::V6_12) => Some(EnergyRelease::V6_12),
             Some(Energy::None) | None => None,

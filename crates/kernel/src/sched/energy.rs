@@ -99,10 +99,11 @@ impl Scheduler {
         Clamps { used: self.uclamp_used, min: min.into(), max: max.into() }
     }
 
-    /// In 6.1 a queue learns of a task's clamps before the task is queued, in 6.12 after, since only
+    /// Up to 6.1 a queue learns of a task's clamps before the task is queued, in 6.12 after, since only
     /// then it is known whether the task stays asleep.
     pub(super) fn clamps_come_first(&self) -> bool {
-        self.uclamp_used && self.config.wake.energy == Some(EnergyRelease::V6_1)
+        let older = [Some(EnergyRelease::V5_7), Some(EnergyRelease::V6_1)];
+        self.uclamp_used && older.contains(&self.config.wake.energy)
     }
 
     /// `uclamp_rq_inc()`.

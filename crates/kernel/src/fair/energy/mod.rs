@@ -6,6 +6,7 @@
 //! of Linux 6.1.192 and 6.12.117.
 
 mod place;
+mod place_5_7;
 
 pub use place::{EnergyCandidate, EnergyChoice, EnergyPath};
 
@@ -15,6 +16,11 @@ use schedlab_machine::{CpuId, CpuSet, Machine};
 /// Whose energy-aware placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnergyRelease {
+    /// From v5.0 to v5.13: a task stays where it was unless another CPU saves more than a sixteenth
+    /// of all energy (732cd75b8c92). Power counts in mW (until ae6ccaa65038, v6.0), no operating
+    /// point is passed over (not before 8354eb9eb3dd, v5.16), and thermal limits are not known (not
+    /// before 8f1b971b4750, v5.14).
+    V5_7,
     /// From v6.0 on (3e8c6c9aac42 and its neighbours), as in 6.1: a domain runs at a quarter more
     /// than its busiest CPU uses, and tasks that wait do not count.
     V6_1,
@@ -28,6 +34,7 @@ impl EnergyRelease {
     /// The name that files give it.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::V5_7 => "v5.7",
             Self::V6_1 => "v6.1",
             Self::V6_12 => "v6.12",
         }
@@ -83,10 +90,11 @@ impl PerfDomain {
         for state in states.iter_mut().rev() {
             state.performance = capacity * state.khz / fastest_khz;
             state.cost = match release {
+                EnergyRelease::V5_7 => fastest_khz * (state.power_uw / 1000) / state.khz.max(1),
                 EnergyRelease::V6_1 => fastest_khz * state.power_uw / state.khz.max(1),
                 EnergyRelease::V6_12 => state.power_uw * 10 / state.performance.max(1),
             };
-            state.inefficient = state.cost >= least;
+            state.inefficient = state.cost >= least && release != EnergyRelease::V5_7;
             least = least.min(state.cost);
         }
         PerfDomain { cpus, capacity, states, release }
@@ -112,6 +120,11 @@ impl PerfDomain {
             return 0;
         }
         match self.release {
+            EnergyRelease::V5_7 => {
+                let fastest_khz = self.states[self.states.len() - 1].khz;
+                let khz = map_util_perf(fastest_khz) * max_util / self.capacity.max(1);
+                self.efficient(|state| state.khz >= khz).cost * sum_util / self.capacity.max(1)
+            }
             EnergyRelease::V6_1 => {
                 let max_util = map_util_perf(max_util).min(allowed);
                 let fastest_khz = self.states[self.states.len() - 1].khz;
@@ -200,19 +213,25 @@ pub(crate) fn frequency_util_6_1(
     task: Option<&Clamps>,
     clamped: bool,
 ) -> u64 {
+    let queue = state.clamps;
+    let limits = match task {
+        _ if !clamped => None,
+        // The last task's maximum goes with it.
+        Some(task) if queue.idle => Some((task.min, task.max)),
+        Some(task) => Some((task.min.max(queue.min()), task.max.max(queue.max()))),
+        None => Some((queue.min(), queue.max())),
+    };
+    frequency_util(state, util_cfs, limits)
+}
+
+/// The same, within limits, if clamps are in use (`schedutil_cpu_util()`).
+fn frequency_util(state: &CpuState, util_cfs: u64, limits: Option<(u64, u64)>) -> u64 {
     let max = state.capacity_orig;
-    if (!clamped && runs_real_time(state)) || state.util_irq >= max {
+    if (limits.is_none() && runs_real_time(state)) || state.util_irq >= max {
         return max;
     }
     let mut util = util_cfs + state.util_rt;
-    if clamped {
-        let queue = state.clamps;
-        let (low, high) = match task {
-            // The last task's maximum goes with it.
-            Some(task) if queue.idle => (task.min, task.max),
-            Some(task) => (task.min.max(queue.min()), task.max.max(queue.max())),
-            None => (queue.min(), queue.max()),
-        };
+    if let Some((low, high)) = limits {
         util = clamp(util, low, high);
     }
     if util + state.util_dl >= max {

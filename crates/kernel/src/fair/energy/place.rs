@@ -78,6 +78,9 @@ impl EnergyPath<'_> {
         let level = stack.iter().position(|&membership| membership == asym)?;
         let mut spans = stack[level..].iter().map(|&membership| &self.domains.get(membership).span);
         let span = spans.find(|span| span.contains(prev))?;
+        if self.model.release() == EnergyRelease::V5_7 {
+            return Some(self.find_with_margin(task, span, log));
+        }
 
         let stay = EnergyChoice { cpu: prev, early: true };
         let Clamps { used, .. } = task.clamps;
@@ -199,7 +202,7 @@ impl EnergyPath<'_> {
             let state = &self.cpus[cpu.index()];
             let comes = (dst == Some(cpu)).then_some(&task.clamps);
             match self.model.release() {
-                EnergyRelease::V6_1 => {
+                EnergyRelease::V5_7 | EnergyRelease::V6_1 => {
                     let util = task.util_on(cpu, state, dst, false);
                     frequency_util_6_1(state, util, comes, clamped)
                 }

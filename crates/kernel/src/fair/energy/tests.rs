@@ -155,6 +155,50 @@ fn a_domain_that_would_have_to_run_faster_costs_more() {
     }
 }
 
+/// Up to v5.13 costs are of mW: little 1e6 * 50 / 500,000 = 100 and 200, big 600 and 1,600, and the
+/// domains without the task count in the margin.
+///
+/// 100 that were on big CPU 2: there they cost 600 * 100 / 1024 = 58, on a little CPU 100 * 100 / 512
+/// = 19. 58 - 19 = 39 is more than (58 + 0) / 16 = 3, so the task moves.
+#[test]
+fn more_than_a_sixteenth_of_the_energy_moves_a_task_of_5_7() {
+    let (cpu, weighed) = place(&mut Board::new(EnergyRelease::V5_7), 100, 2, None);
+    assert_eq!((cpu, weighed), (0, vec![(2, 0, 58), (0, 0, 19)]));
+}
+
+/// Big CPU 3 is busy with 500, which needs 625 and so the fast point: 1,600 * 500 / 1024 = 781. The
+/// little ones run at the slow point: 100 * 20 / 512 = 3.
+/// A task of 20 on CPU 2: 1,600 * 520 / 1024 = 812, 31 more. On little CPU 1: 100 * 40 / 512 = 7, 4
+/// more. It would save 27, but a sixteenth of 31 + 784 = 815 is 50. With 60: 1,600 * 560 / 1024 = 875,
+/// 94 more, against 100 * 80 / 512 = 15, 12 more; 82 is more than (94 + 784) / 16 = 54.
+#[test]
+fn less_than_a_sixteenth_of_the_energy_leaves_it_in_5_7() {
+    for (util, expected, big, little) in [(20, 2, 31, 4), (60, 1, 94, 12)] {
+        let mut board = Board::new(EnergyRelease::V5_7).busy([20, 0, 0, 500]);
+        let (cpu, weighed) = place(&mut board, util, 2, None);
+        assert_eq!((cpu, weighed), (expected, vec![(2, 781, big), (1, 3, little)]), "{util}");
+        // From v6.0 on the least saving moves it.
+        let mut board = Board::new(EnergyRelease::V6_1).busy([20, 0, 0, 500]);
+        assert_eq!(place(&mut board, util, 2, None).0, 1, "{util}");
+    }
+}
+
+/// The previous CPU, which is little, cannot take 450 any more, so any other may.
+#[test]
+fn a_task_of_5_7_that_cannot_stay_moves_without_a_margin() {
+    let (cpu, weighed) = place(&mut Board::new(EnergyRelease::V5_7), 450, 0, None);
+    assert_eq!((cpu, weighed.len(), weighed[0].0), (2, 1, 2));
+}
+
+/// A task of 100 that asks for 600 fits no little CPU, and on a big one it needs the fast point:
+/// 1,600 * 100 / 1024 = 156.
+#[test]
+fn a_requested_minimum_counts_for_frequency_and_fit_in_5_7() {
+    let mut board = Board::new(EnergyRelease::V5_7).busy([0; 4]);
+    let (cpu, weighed) = place(&mut board, 100, 2, Some((600, 1024)));
+    assert_eq!((cpu, weighed), (2, vec![(2, 0, 156)]));
+}
+
 /// 450 * 1.25 exceeds 512, so that a little CPU would be over-utilised.
 #[test]
 fn a_cpu_that_would_be_over_utilised_is_no_candidate() {
@@ -201,10 +245,8 @@ fn a_requested_minimum_needs_a_cpu_that_can_give_it() {
         let (cpu, weighed) = place(&mut board, 50, 0, Some((600, 1024)));
         assert_eq!((cpu, weighed[0].0), (2, 2), "{release:?}");
         // Asked for 600, the domain runs at its fast point: 1.25 * 600 in 6.1, 600 in 6.12.
-        let dear = match release {
-            EnergyRelease::V6_1 => 1_600_000 * 50 / 1024,
-            EnergyRelease::V6_12 => 15_625 * 50,
-        };
+        let newer = release == EnergyRelease::V6_12;
+        let dear = if newer { 15_625 * 50 } else { 1_600_000 * 50 / 1024 };
         assert_eq!(weighed[0].2, dear, "{release:?}");
     }
 }

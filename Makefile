@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: build dev demo test lint bench calibrate fuzz kill faults loom miri parity governor-parity swarm traces clean
+.PHONY: build dev demo test lint bench calibrate fuzz kill faults sweep-bench loom miri parity governor-parity swarm traces clean
 
 RUST_SOURCES := $(shell find crates kernels machines -name '*.rs' -o -name '*.toml' -o -name '*.proto') \
 	Cargo.toml Cargo.lock
@@ -120,6 +120,11 @@ FAULTS ?= 20
 
 faults: dev
 	cd tests && ../$(BIN)/python -m sweep_faults $(FAULTS)
+
+# What sweeps cost beside the simulations: time per run, memory over 100,000 runs, and what a store
+# of a million figures answers in; docs/growth.md goes on from there.
+sweep-bench: dev
+	cd tests && ../$(BIN)/python -m sweep_bench
 
 clean:
 	rm -rf target $(VENV)

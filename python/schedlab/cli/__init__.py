@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("run", "Simulate a workload on a machine under a kernel."),
     "study": ("study", "Published comparisons, simulated anew: list, show, run."),
     "sweep": ("sweep", "Thousands of runs as one plan, on all cores or on a cluster."),
+    "tune": ("tune", "Good parameters found, and confirmed on runs that found nothing."),
     "store": ("store", "The runs that sweeps have kept: info, query, merge, compact."),
     "bench": ("bench", "Benchmarks on real machines: run them, parse what other tools print."),
     "compare": ("compare", "Benchmark results against a baseline: which differences are real."),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from schedlab.sweep.execute import Tally
     from schedlab.sweep.model import Plan
     from schedlab.sweep.run import SweepResult
+    from schedlab.sweep.sensitivity import Index
     from schedlab.sweep.sequential import Pick, Until
     from schedlab.sweep.table import Row
 
@@ -123,6 +124,11 @@ def tls_files(
     show_default=True,
     help="Of --until and --select: iterations at most.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write pictures and table as an HTML page, too.",
+)
 @click.option("--retry-failed", is_flag=True, help="Try runs again that are recorded as failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @limit_option
@@ -139,6 +145,7 @@ def command(
     select: str | None,
     zone: float,
     most: int,
+    report: Path | None,
     retry_failed: bool,
     as_json: bool,
     limit: int,
@@ -177,10 +184,17 @@ def command(
         _print_picks(plan, select, picks, as_json=as_json)
         print_tally(session.tally)
         return
+    indices = result.indices
+    if report is not None:
+        from schedlab.report.sweep_page import write  # noqa: PLC0415 - as above
+
+        write(result, report, indices)
     if as_json:
-        print_json(result_dict(result))
+        print_json({**result_dict(result), "indices": [asdict(each) for each in indices]})
     else:
         print_result(result, limit=limit)
+        if indices:
+            _print_indices(plan, indices)
     print_tally(result.tally)
     if any(row.failed for row in result.rows):
         sys.exit(1)
@@ -242,6 +256,32 @@ def print_result(result: SweepResult, *, limit: int = 0) -> None:
     print_title(f"{plan.name}: {plan.title}" if plan.title != plan.name else plan.name)
     click.echo(f"{plan.design}, {places}, {plan.iterations} iterations; compared: {plan.compare}")
     print_rows(plan, result.rows, limit=limit)
+
+
+def _print_indices(plan: Plan, indices: Sequence[Index]) -> None:
+    """Print which axes matter, the greatest share first."""
+    click.echo()
+    print_title("what matters: Sobol indices")
+    print_table(
+        [
+            Column("workload", "workload", numeric=False),
+            Column("variant", plan.compare, numeric=False),
+            Column("figure", "figure", numeric=False),
+            Column("axis", "axis", numeric=False),
+            Column("first", "first order"),
+            Column("total", "total"),
+        ],
+        [
+            {
+                **asdict(each),
+                "first": f"{each.first:.3f} by {each.first_by:.3f}",
+                "total": f"{each.total:.3f} by {each.total_by:.3f}",
+            }
+            for each in sorted(
+                indices, key=lambda each: (each.workload, each.variant, each.figure, -each.total)
+            )
+        ],
+    )
 
 
 def print_rows(plan: Plan, rows: Sequence[Row], *, limit: int = 0) -> None:

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
     from schedlab.sweep.crew import Crew
     from schedlab.sweep.jobs import Block
+    from schedlab.sweep.sensitivity import Index as SobolIndex
     from schedlab.sweep.sequential import Until
 
-__all__ = ["Session", "SweepResult", "crew_for", "open_store", "run_sweep"]
+__all__ = ["Session", "SweepResult", "crew_for", "open_store", "run_sweep", "try_first"]
 
 # Long enough to see whether a run can begin.
 INSTANT_S = 1e-9
@@ -57,6 +58,15 @@ class SweepResult:
     def table(self) -> pl.DataFrame:
         """The table as a Polars frame: a row per cell, variant and figure."""
         return rows_frame(self.plan, self.rows)
+
+    @property
+    def indices(self) -> list[SobolIndex]:
+        """Which axes matter, of a plan of design ``saltelli``; none of any other."""
+        if self.plan.design != "saltelli":
+            return []
+        from schedlab.sweep.sensitivity import indices  # noqa: PLC0415 - SALib is an extra
+
+        return indices(self.plan, self.rows)
 
     @property
     def runs(self) -> pl.DataFrame:
@@ -107,7 +117,7 @@ class Session:
         self.plan = plan
         self.segments = open_store(store)
         self.todo = Jobs(plan)
-        _try_first(self.todo)
+        try_first(self.todo)
         self.tally = Tally()
         self.index = Index()
         self._known = self.segments.keys(failed=not retry_failed)
@@ -190,7 +200,7 @@ def run_sweep(
     return SweepResult(plan, rows, session.tally, session.segments, session.index)
 
 
-def _try_first(todo: Jobs) -> None:
+def try_first(todo: Jobs) -> None:
     """Begin the first run of every workload and kernel, so that a misspelt target is told at once.
 
     What a value makes impossible later on is recorded with its run.

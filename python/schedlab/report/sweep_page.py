@@ -1,0 +1,75 @@
+"""A sweep as an HTML page: its pictures, its table, and its figures for machines."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from schedlab.report import page
+from schedlab.report.study_page import POLICY, STYLES
+from schedlab.report.sweep_charts import pictures
+from schedlab.study.words import number
+from schedlab.sweep.model import label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from schedlab.sweep.run import SweepResult
+    from schedlab.sweep.sensitivity import Index
+    from schedlab.sweep.table import Row
+
+__all__ = ["write"]
+
+# A longer table is in the figures alone.
+ROWS_MAX = 2000
+
+
+def write(result: SweepResult, path: str | Path, indices: Sequence[Index] = ()) -> None:
+    """Write a page with a sweep's pictures and table; ``figures`` are those of ``--json``."""
+    from schedlab.cli.sweep import result_dict  # noqa: PLC0415 - the other way round elsewhere
+
+    plan = result.plan
+    text = (
+        page.environment()
+        .get_template("sweep_page.html.j2")
+        .render(
+            plan=plan,
+            axes=[axis.name for axis in plan.free],
+            confidence=f"{100 * (1 - plan.significance):g} %",
+            cells=len({row.cell for row in result.rows}),
+            pictures=pictures(plan, result.rows, indices),
+            indices=indices,
+            rows=[_cells(row) for row in result.rows[:ROWS_MAX]],
+            left_out=max(0, len(result.rows) - ROWS_MAX),
+            failed=result.tally.failures,
+            policy=POLICY,
+            style=Markup("\n".join(page.asset(name) for name in STYLES)),  # noqa: S704 - our own
+            version=metadata.version("schedlab"),
+            figures=page.json_text(result_dict(result)),
+        )
+    )
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    compared = row.compared
+    change = None if compared is None else compared.interval_pct
+    return {
+        "place": f"{row.workload} on {row.machine}",
+        "values": [label(value) for value in row.values.values()],
+        "kernel": row.kernel,
+        "variant": row.variant,
+        "figure": row.figure,
+        "n": row.n,
+        "mean": number(row.mean) or "",
+        "interval": ""
+        if row.interval is None
+        else f"{number(row.interval[0])} .. {number(row.interval[1])}",
+        "unit": "" if row.unit == "1" else row.unit,
+        "change": "" if compared is None else f"{compared.change_pct:+.2f}",
+        "change_interval": "" if change is None else f"{change[0]:+.2f} .. {change[1]:+.2f}",
+        "verdict": "" if compared is None else compared.verdict,
+    }

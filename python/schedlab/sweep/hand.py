@@ -18,6 +18,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from schedlab.study.reading import StudyError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,6 +37,9 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 READ_BYTES = 1 << 16
 
+# Workers in a row that die before they begin with anything.
+STILLBORN_MAX = 5
+
 
 class Stopped(Exception):  # noqa: N818 - no error: somebody wants the hand to stop
     """The hand was closed in the midst of a batch."""
@@ -51,6 +56,8 @@ class Hand:
         self._closed = False
         self.deaths = 0
         """Workers that died without a run being to blame for it."""
+        self.under_way: int | None = None
+        """The order that the worker is at."""
 
     @property
     def pid(self) -> int | None:
@@ -60,17 +67,25 @@ class Hand:
     def carry_out(self, orders: Sequence[list[Any]]) -> list[dict[str, Any]]:
         """Carry out runs, and give a result or an ``error`` for each.
 
-        Raises :class:`Stopped` if :meth:`close` was called meanwhile, and ``OSError`` if no worker
-        can be begun.
+        Raises :class:`Stopped` if :meth:`close` was called meanwhile, and ``OSError`` or
+        :class:`schedlab.StudyError` if no worker can be begun.
         """
         results: list[dict[str, Any] | None] = [None] * len(orders)
         suspect: int | None = None
+        stillborn = 0
         while missing := [at for at, result in enumerate(results) if result is None]:
             # A suspect goes alone, so that nothing else is tried again because of it.
             batch = [suspect] if suspect is not None else missing
-            under_way, reason = self._batch(batch, orders, results)
-            if under_way is None:
+            ended, reason = self._batch(batch, orders, results)
+            under_way, self.under_way = self.under_way, None
+            if not ended:
                 suspect = None
+            elif under_way is None:
+                # It died before it began with anything, which no run is to blame for.
+                self.deaths += 1
+                stillborn += 1
+                if stillborn > STILLBORN_MAX:
+                    raise StudyError(f"workers cannot begin: {reason or self._death()}")
             elif reason is not None or under_way == suspect:
                 results[under_way] = {"error": reason or self._death()}
                 suspect = None
@@ -89,12 +104,12 @@ class Hand:
         batch: Sequence[int],
         orders: Sequence[list[Any]],
         results: list[dict[str, Any] | None],
-    ) -> tuple[int | None, str | None]:
-        """Carry out some runs; give the one under way when the worker ended, and why if we know."""
+    ) -> tuple[bool, str | None]:
+        """Carry out some runs; tell whether the worker ended on the way, and why if we know."""
         process = self._worker()
         assert process.stdin is not None
         assert process.stdout is not None
-        under_way = batch[0]
+        self.under_way = None
         begun: float | None = None
         waiting_since = time.monotonic()
         pending = b""
@@ -111,22 +126,23 @@ class Hand:
                     found = os.read(process.stdout.fileno(), READ_BYTES)
                     if not found:
                         self._ended()
-                        return under_way, None
+                        return True, None
                     *lines, pending = (pending + found).split(b"\n")
                     for line in map(json.loads, lines):
                         if "begun" in line:
-                            under_way, begun = batch[line["begun"]], time.monotonic()
+                            self.under_way, begun = batch[line["begun"]], time.monotonic()
                         else:
                             results[batch[line.pop("done")]] = line
-                            begun, waiting_since = None, time.monotonic()
+                            self.under_way, begun = None, None
+                            waiting_since = time.monotonic()
                     if results[batch[-1]] is not None:
-                        return None, None
+                        return False, None
                 reason = self._over(process.pid, begun)
                 if reason is None and begun is None and time.monotonic() - waiting_since > BEGIN_S:
                     reason = f"the worker did not begin within {BEGIN_S:g} s"
                 if reason is not None:
                     self._kill()
-                    return under_way, reason
+                    return True, reason
 
     def _over(self, pid: int, begun: float | None) -> str | None:
         limits = self._limits
@@ -169,8 +185,8 @@ class Hand:
     def _death(self) -> str:
         code = 0 if self._process is None else self._process.returncode
         if code is not None and code < 0:
-            return f"the worker died of {signal.Signals(-code).name} twice during this run"
-        return f"the worker ended with code {code} twice during this run"
+            return f"the worker died of {signal.Signals(-code).name}, and another before it"
+        return f"the worker ended with code {code}, and another before it"
 
     def _kill(self) -> None:
         process = self._process

@@ -116,6 +116,7 @@ def _study(top: Reader, name: str, seed: int, folder: Path) -> Study:
         controls=[],
         scenarios=[],
         plots=[],
+        uses=[],
         notes=[],
         published=None,
         calibration=None,

@@ -14,6 +14,7 @@ import json
 import logging
 import queue
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -83,6 +84,21 @@ def carry_out(payload: bytes) -> dict[str, Any]:
     return asdict(report)
 
 
+def _quieten() -> None:
+    """Drop what Dask logs, and the traceback of a client that is thrown away unconnected."""
+    # Its modules have levels of their own, which that of their parent does not change.
+    known = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    for name in ("distributed", "tornado", "asyncio", *known):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    usual = sys.unraisablehook
+
+    def hook(found: sys.UnraisableHookArgs) -> None:
+        if "distributed" not in getattr(found.object, "__module__", ""):
+            usual(found)
+
+    sys.unraisablehook = hook
+
+
 def _other_version(where: str, there: str, here: str) -> str:
     return (
         f"{where} has schedlab {there}, this client {here}; results would not be comparable: "
@@ -112,8 +128,7 @@ class DaskCrew:
         with wanted("--scheduler"):
             import distributed  # noqa: PLC0415 - an extra
         # What goes wrong is told by the sweep, in one line.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        logging.getLogger("tornado").setLevel(logging.CRITICAL)
+        _quieten()
         # Its constructors have no types.
         self._distributed: Any = distributed
         self._order = {

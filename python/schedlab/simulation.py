@@ -85,8 +85,9 @@ class Simulation:
     """The benchmark's figures: ``name, unit, better, value, samples``."""
     cpus: Frame
     """A row per CPU: ``cpu, node, busy_ns, idle_ns``; ``iowait_ns`` of the idle time while tasks
-    that ran there last waited for I/O; ``irq_ns`` of the busy time in interrupts and softirqs, ``softirq_ns`` of that in softirqs; ``ticks``, of which ``idle_ticks`` found it idle;
-    ``ipis`` from other CPUs, for wake-ups and the stopper thread (``ipis_reschedule``), to balance
+    that ran there last waited for I/O; ``irq_ns`` of the busy time in interrupts and softirqs,
+    ``softirq_ns`` of that in softirqs; ``ticks``, of which ``idle_ticks`` found it idle; ``ipis``
+    from other CPUs, for wake-ups and the stopper thread (``ipis_reschedule``), to balance
     for idle CPUs (``ipis_kick``) and in place of its sleeping timer's (``ipis_timer``);
     ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
     CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""

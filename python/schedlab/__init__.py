@@ -10,6 +10,7 @@ from schedlab._schedlab import (
     __version__,
 )
 from schedlab.comparison import CompareError, compare
+from schedlab.cpupri import CpuPri
 from schedlab.governor import Governor, GovernorError, GovernorSource
 from schedlab.idle import idle_governors
 from schedlab.kernel import Kernel
@@ -23,6 +24,7 @@ from schedlab.workload import Workload
 __all__ = [
     "CompareError",
     "Converted",
+    "CpuPri",
     "Governor",
     "GovernorError",
     "GovernorSource",

@@ -277,6 +277,33 @@ class EnergyFacts(TypedDict):
     groups_j: float
     total_j: float
 
+def cpupri_layouts() -> list[str]: ...
+
+class CpuPri:
+    def __init__(self, layout_name: str, machine: Machine) -> None: ...
+    def set(self, cpu: int, prio: int | None) -> None: ...
+    def find(self, prio: int, allowed: str | None, this_cpu: int) -> list[int]: ...
+    def touched(self) -> Table: ...
+    @property
+    def lines(self) -> int: ...
+    @property
+    def domain_lines(self) -> int: ...
+
+def cpupri_contention(
+    machine: Machine,
+    layout_name: str,
+    *,
+    group: int,
+    think_ns: int,
+    rounds: int,
+    seed: int,
+    record: bool,
+) -> tuple[dict[str, Any], Table | None]: ...
+def cpupri_measure(
+    machine: Machine, layout_name: str, threads: list[tuple[int, int]], duration_ms: int
+) -> dict[str, Any]: ...
+def parse_c2c(text: str) -> tuple[Table, list[tuple[int, str]]]: ...
+
 class RunFacts(TypedDict):
     latencies: Table
     first_tasks: int
@@ -289,6 +316,7 @@ class RunFacts(TypedDict):
     digest: str
     groups: list[tuple[str, str, int, int, float]]
     energy: EnergyFacts
+    c2c: Table | None
 
 def simulate(
     machine: Machine,
@@ -302,6 +330,7 @@ def simulate(
     shuffle_ties: bool,
     keep_events: bool,
     keep_decisions: bool,
+    keep_c2c: bool = False,
     cpufreq: str | None = None,
     cpu_latency_ns: int | None = None,
     thermal_limits: list[tuple[str, int]] = ...,

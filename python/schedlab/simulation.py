@@ -123,6 +123,12 @@ class Simulation:
     decisions: Frame | None = None
     """A row per placement, if kept: ``time_ns, task, occasion`` (fork, exec, wake)``, from_cpu,
     cpu, reason, text`` (candidates with their scores)."""
+    c2c: Frame | None = None
+    """Accesses to cache lines that the kernel's real-time code shares, if kept, as ``perf c2c``
+    tells them: a row per ``line``, ``offset`` and ``symbol``, the hottest line first, with
+    ``remote_hitm, local_hitm, stores_l1_hit, stores_l1_miss, loads`` (of 30 cycles or more that
+    left the core's caches)``, load_cycles_mean, load_cycles_p50, load_cycles_p99, records, cpus``,
+    and the line's sums (``line_remote_hitm``, ...). An atomic operation is a load and a store."""
     decisions_left_out: int = 0
     """Placements after those: only the first 100000 are kept."""
     trace: Trace | None = None
@@ -236,6 +242,7 @@ def simulate(
     shuffle_ties: bool = False,
     keep_events: bool = False,
     keep_decisions: bool = False,
+    keep_c2c: bool = False,
     cpufreq: str | None = None,
     cpu_latency_us: float | None = None,
     thermal_limits_mhz: Mapping[str, float] | None = None,
@@ -253,7 +260,8 @@ def simulate(
     ``start_ns`` delays the workload's start against the machine's ticks, which is what differs
     from run to run on a real machine. ``keep_events`` keeps the run as a trace, and
     ``keep_decisions`` every placement with its candidates. ``progress`` is called now and then
-    with the virtual time and the duration, ns. Other threads run meanwhile.
+    with the virtual time and the duration, ns. Other threads run meanwhile. ``keep_c2c`` keeps
+    accesses to the cache lines that real-time scheduling shares, and charges them on any machine.
 
     ``cpufreq`` chooses the governor of CPU frequencies instead of the kernel and the machine:
     ``performance``, ``powersave``, ``schedutil`` or ``userspace:MHZ``. ``cpu_latency_us`` limits
@@ -282,6 +290,7 @@ def simulate(
         shuffle_ties=shuffle_ties,
         keep_events=keep_events,
         keep_decisions=keep_decisions,
+        keep_c2c=keep_c2c,
         cpufreq=cpufreq,
         cpu_latency_ns=None if cpu_latency_us is None else latency_to_ns(cpu_latency_us),
         thermal_limits=[
@@ -325,6 +334,7 @@ def simulate(
         first_tasks=facts["first_tasks"],
         start_ns=start_ns,
         decisions=None if decisions is None else pl.DataFrame(decisions),
+        c2c=None if facts["c2c"] is None else pl.DataFrame(facts["c2c"]),
         decisions_left_out=facts["decisions_left_out"],
         trace=None
         if trace is None

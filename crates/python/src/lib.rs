@@ -1,5 +1,6 @@
 //! The Python binding: conversion only, no logic.
 
+mod cpupri;
 mod event_tables;
 mod kernel;
 mod kernels;
@@ -22,6 +23,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _schedlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     event_tables::register(module)?;
+    cpupri::register(module)?;
     kernel::register(module)?;
     kernels::register(module)?;
     machine::register(module)?;

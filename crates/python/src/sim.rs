@@ -1,6 +1,7 @@
 //! Simulated runs for Python. The interpreter is free meanwhile, progress is told now and then, and
 //! an interrupt from the keyboard ends the run.
 
+use crate::cpupri::c2c_table;
 use crate::kernels::{Kernel, KernelError};
 use crate::machine::{Machine, MachineError};
 use crate::own::{Chosen, GovernorError};
@@ -16,8 +17,8 @@ use schedlab_kernel::cpuidle::Candidate;
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_machine::Machine as ModelMachine;
 use schedlab_sim::{
-    Ending, Energy, Engine, FIRST_PID, Observer, Outcome, Settings, WakeLatencies, check,
-    default_duration_ns,
+    Ending, Energy, Engine, FIRST_PID, KernelLines, Observer, Outcome, Settings, WakeLatencies,
+    check, default_duration_ns,
 };
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::program::{Better, Workload};
@@ -131,7 +132,7 @@ fn limited(machine: &ModelMachine, limits: &[(String, u32)]) -> PyResult<ModelMa
 /// Runs a workload, given as the text of its file, on a machine under a kernel. Its first tasks
 /// start `start_ns` later than the file says.
 #[pyfunction]
-#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, governor=None, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
+#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, keep_c2c=false, governor=None, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "each is one part of what determines a run")]
 fn simulate<'py>(
     py: Python<'py>,
@@ -145,6 +146,7 @@ fn simulate<'py>(
     shuffle_ties: bool,
     keep_events: bool,
     keep_decisions: bool,
+    keep_c2c: bool,
     governor: Option<Bound<'py, PyAny>>,
     cpufreq: Option<&str>,
     cpu_latency_ns: Option<i64>,
@@ -160,6 +162,9 @@ fn simulate<'py>(
     let duration_ns = duration_ns.unwrap_or_else(|| default_duration_ns(&workload));
     let mut settings = Settings::new(kernel, machine, duration_ns, seed);
     (settings.shuffle_ties, settings.explain) = (shuffle_ties, keep_decisions);
+    if keep_c2c {
+        settings.kernel_lines = KernelLines::Recorded;
+    }
     if let Some(name) = cpufreq {
         let governor = name.parse::<CpufreqGovernor>();
         let governor = governor.map_err(|error| KernelError::new_err(error.to_string()))?;
@@ -227,6 +232,7 @@ fn parts<'py, O>(
     let decisions = keep.decisions.then(|| decision_table(outcome)).transpose()?;
     let facts = facts(py, workload, outcome, governor)?;
     facts.set_item("latencies", latency_table(outcome, notes)?)?;
+    facts.set_item("c2c", outcome.c2c.as_ref().map(c2c_table).transpose()?)?;
     Ok((
         facts,
         (

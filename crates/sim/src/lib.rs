@@ -4,6 +4,7 @@
 mod broadcast;
 mod c2c;
 mod coherence;
+mod contention;
 mod decisions;
 mod devices;
 mod energy;
@@ -37,6 +38,7 @@ mod watch;
 
 pub use c2c::{C2cLine, C2cPlace, C2cReport, LOAD_CYCLES_MIN};
 pub use coherence::{Coherence, KernelLines};
+pub use contention::{Contention, ContentionOptions, OperationTimes, contend};
 pub use decisions::{DECISIONS_MAX, Explained};
 pub use energy::{Energy, PackageTimes};
 pub use engine::Engine;

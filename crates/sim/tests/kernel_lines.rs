@@ -5,7 +5,9 @@ use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::rt::Pull;
 use schedlab_kernel::rt::cpupri::Layout;
 use schedlab_machine::Machine;
-use schedlab_sim::{KernelLines, Nothing, Outcome, Settings, simulate};
+use schedlab_sim::{
+    Contention, ContentionOptions, KernelLines, Nothing, Outcome, Settings, contend, simulate,
+};
 use schedlab_workload::models::{Model, ffmpeg};
 use std::path::Path;
 
@@ -80,4 +82,48 @@ fn layouts_differ_where_lines_are_far_apart() {
     let parts = split.lines.iter().filter(|line| line.name.starts_with("pri_to_cpu[0].masks["));
     let local = parts.map(|line| mask_cycles(&line.places)).max().expect("masks");
     assert!(local < global, "{local} cycles for a node's mask, {global} for the one of all");
+}
+
+fn contended(machine: &Machine, layout: Layout) -> Contention {
+    let options = ContentionOptions {
+        layout,
+        group: 8,
+        think_ns: 500_000,
+        rounds: 12,
+        seed: 1,
+        record: false,
+    };
+    contend(machine, &options)
+}
+
+/// What a node's masks gain is in the distance: where all transfers take the same, less is left.
+#[test]
+fn uniform_transfers_shrink_what_split_masks_gain() {
+    let costs = |far: u32| {
+        format!(
+            "core_ns = {0}\nllc_ns = {0}\npackage_ns = {0}\nmachine_ns = {0}\nowned_rmw_ns = 7\n\
+             l1_hit_ns = 2\nmemory_local_ns = 130\n",
+            far
+        )
+    };
+    // A task's coming, search and going together: who waits less for a mask may wait more for a count.
+    let round = |machine: &Machine, layout| {
+        let times = contended(machine, layout);
+        times.find.mean_ns + 2.0 * times.set.mean_ns
+    };
+    let gain =
+        |machine: &Machine| round(machine, Layout::Global) - round(machine, Layout::ScalableBitmap);
+    let machine = Machine::preset("gnr-2s-snc3").expect("a preset");
+    let (far, uniform) = (gain(&machine), gain(&with_cache("gnr-2s-snc3", &costs(60))));
+    assert!(far > 0.0 && uniform < far / 2.0, "{far} ns by distance, {uniform} ns without");
+}
+
+#[test]
+fn a_search_touches_what_its_layout_says() {
+    let machine = Machine::preset("gnr-2s-snc3").expect("a preset");
+    let lines = |layout| contended(&machine, layout).find.lines;
+    let (global, contiguous) = (lines(Layout::Global), lines(Layout::Contiguous));
+    let padded = lines(Layout::Padded);
+    assert!(contiguous < global && global < padded, "{contiguous} {global} {padded}");
+    assert!((1.0..=27.0).contains(&global));
 }

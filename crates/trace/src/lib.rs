@@ -4,6 +4,7 @@
 // What only the writers call would be dead code without them.
 #![cfg_attr(not(feature = "write"), allow(dead_code))]
 
+pub mod c2c;
 mod dat;
 mod error;
 mod event;

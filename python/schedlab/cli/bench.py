@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schedlab.cli import cpupri
 from schedlab.cli._errors import Refusal
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.cli.study import running
@@ -23,6 +24,9 @@ SHOWN = 10
 @click.group
 def command() -> None:
     """Benchmarks on real machines: parse what other tools print, or run them here."""
+
+
+command.add_command(cpupri.command, "cpupri")
 
 
 @command.command

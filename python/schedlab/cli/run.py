@@ -117,6 +117,11 @@ FORMATS: dict[str, TraceFormat] = {
     help="Show this task's placements with all candidates and their scores.",
 )
 @click.option(
+    "--c2c",
+    is_flag=True,
+    help="Show the cache lines that real-time scheduling shares, as perf c2c would.",
+)
+@click.option(
     "--limit",
     type=click.IntRange(0),
     default=16,
@@ -143,6 +148,7 @@ def command(
     thermal_limits: tuple[str, ...],
     explain: bool,
     explain_task: int | None,
+    c2c: bool,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -169,6 +175,7 @@ def command(
             shuffle_ties=shuffle_ties,
             keep_events=trace_file is not None or page is not None,
             keep_decisions=explain or explain_task is not None,
+            keep_c2c=c2c,
             cpufreq=cpufreq,
             cpu_latency_us=cpu_latency_us,
             thermal_limits_mhz=dict(map(_thermal_limit, thermal_limits)),
@@ -191,8 +198,17 @@ def command(
         _print_interrupts(run, limit)
     if idle:
         _print_idle(run)
+    _print_kept(run, explain_task, limit)
+
+
+def _print_kept(run: Simulation, task: int | None, limit: int) -> None:
+    """Print what was kept of the run because it was asked for."""
+    if run.c2c is not None:
+        from schedlab.cli.c2c_view import print_simulated  # noqa: PLC0415 - few runs want it
+
+        print_simulated(run.c2c, limit)
     if run.decisions is not None:
-        _print_decisions(run, explain_task, limit)
+        _print_decisions(run, task, limit)
         if run.decisions_left_out:
             click.echo(f"{run.decisions_left_out} later decisions were not kept.")
 
@@ -232,6 +248,8 @@ def _as_dict(run: Simulation, task: int | None) -> dict[str, Any]:
     if decisions is not None:
         explained["decisions"] = decisions.to_dicts()
         explained["decisions_left_out"] = run.decisions_left_out
+    if run.c2c is not None:
+        explained["c2c"] = run.c2c.to_dicts()
     return {
         "machine": run.machine,
         "kernel": run.kernel,

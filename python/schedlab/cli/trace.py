@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from schedlab.cli._errors import Refusal
 from schedlab.cli._output import (
     Column,
     cpu_list,
@@ -323,6 +324,31 @@ def idle(*, file: Path, machine_name: str | None, as_json: bool, limit: int) -> 
     if machine is None:
         print_note("idle misses need the machine's idle states: --machine NAME|FILE")
     _note_quality(trace.info)
+
+
+@command.command
+@_file
+@_json
+@limit_option
+def c2c(*, file: Path, as_json: bool, limit: int) -> None:
+    """Read what ``perf c2c report --stdio`` printed: contended cache lines, place by place.
+
+    `schedlab run --c2c` prints a simulated run's in the same shape.
+    """
+    from schedlab.cli.c2c_view import print_parsed  # noqa: PLC0415 - has more to import
+    from schedlab.cpupri import read_c2c  # noqa: PLC0415 - as above
+
+    table = read_c2c(file.read_text(encoding="utf-8", errors="replace"))
+    if table.rows.is_empty():
+        raise Refusal(
+            f"{file}: no row of a pareto table in it; give the output of `perf c2c report --stdio`"
+        )
+    if as_json:
+        print_json({"rows": table.rows.to_dicts(), "unread": table.unread})
+        return
+    print_parsed(table.rows, limit)
+    for number, text in table.unread:
+        print_note(f"{file}:{number}: not read: {text}")
 
 
 @command.command

@@ -157,6 +157,9 @@ impl Decision {
                 let cheaper = delta(cpu) <= candidates.iter().map(|one| one.delta).min();
                 if cheaper { "least energy" } else { "energy: it fits better" }.to_owned()
             }
+            Decision::RealTime { waits: false, prev_cpu, cpu, .. } if prev_cpu != cpu => {
+                "a CPU that is big enough".to_owned()
+            }
             Decision::RealTime { waits: false, .. } => "nothing to wait for there".to_owned(),
             Decision::RealTime { lowest: None, .. } => "no CPU runs less urgent tasks".to_owned(),
             Decision::RealTime { prev_cpu, cpu, .. } if prev_cpu == cpu => {

@@ -5,9 +5,10 @@ mod stage;
 
 use schedlab_kernel::preset::Kernel;
 use schedlab_kernel::rt::{Limit, Pull};
+use schedlab_machine::Machine;
 use schedlab_workload::build::Code;
 use schedlab_workload::program::{Op, Policy};
-use stage::{MS, PATHS_NS, at, course, play, share};
+use stage::{MS, PATHS_NS, at, course, play, play_on, share};
 
 fn kernel() -> Kernel {
     Kernel::preset("v6.12").expect("a preset")
@@ -221,4 +222,21 @@ fn throttled_tasks_leave_a_cpu_idle_that_has_nothing_else() {
     let stints = play(&kernel, &[at("hog", Policy::Fifo(50), &[0], &hog)]);
     let end_ns = stints.iter().map(|stint| stint.3).max().expect("it ran");
     assert!(end_ns / MS <= 1_902, "{end_ns}");
+}
+
+#[test]
+fn where_cpus_differ_a_real_time_task_goes_to_a_big_one_unless_it_asks_for_less() {
+    let juno = Machine::preset("juno-r0").expect("a preset");
+    // CPUs 1 and 2 are the big ones.
+    let all = &[0, 1, 2, 3, 4, 5];
+    let where_it_ran = |clamps| {
+        let work = late(10, 5);
+        let mut actor = at("task", Policy::Fifo(50), all, &work);
+        actor.clamps = clamps;
+        let stints = play_on(&juno, &kernel(), &[actor]);
+        stints.iter().find(|stint| stint.3 - stint.2 > PATHS_NS).expect("it ran").1
+    };
+    assert!([1, 2].contains(&where_it_ran(None)));
+    assert_eq!(where_it_ran(Some((0, 1024))), 0, "it stays where it was");
+    assert!([1, 2].contains(&where_it_ran(Some((600, 1024)))));
 }

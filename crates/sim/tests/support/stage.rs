@@ -2,7 +2,7 @@
 
 use schedlab_kernel::fair::build::build_domains;
 use schedlab_kernel::preset::Kernel;
-use schedlab_machine::{CpuId, CpuSet, Machine};
+use schedlab_machine::{CPUS_MAX, CpuId, CpuSet, Machine};
 use schedlab_sim::{Engine, Settings, run_watched};
 use schedlab_trace::{Event, EventKind};
 use schedlab_workload::build::{Builder, Code};
@@ -19,6 +19,8 @@ pub struct Actor<'a> {
     pub policy: Policy,
     pub cpus: &'a [u32],
     pub write: &'a dyn Fn(&mut Code),
+    /// Utilisation clamps, if it asks for any.
+    pub clamps: Option<(u16, u16)>,
     /// Sets of CPUs to which it changes.
     pub others: &'a [&'a [u32]],
 }
@@ -30,7 +32,7 @@ pub fn at<'a>(
     cpus: &'a [u32],
     write: &'a dyn Fn(&mut Code),
 ) -> Actor<'a> {
-    Actor { comm, policy, cpus, write, others: &[] }
+    Actor { comm, policy, cpus, write, clamps: None, others: &[] }
 }
 
 /// Deadline tasks may use every CPU.
@@ -46,13 +48,14 @@ pub fn play(kernel: &Kernel, actors: &[Actor<'_>]) -> Stints {
     play_on(&Machine::preset("qemu4").expect("a preset"), kernel, actors)
 }
 
-/// The same on a machine of at most four CPUs.
+/// The same on another machine.
 pub fn play_on(machine: &Machine, kernel: &Kernel, actors: &[Actor<'_>]) -> Stints {
     let mut build = Builder::new("scenario");
     for actor in actors {
         let program = build.program(actor.comm, |code| (actor.write)(code));
         let attributes = build.attributes(program);
         attributes.policy = actor.policy;
+        attributes.clamps = actor.clamps;
         let set = |cpus: &[u32]| cpus.iter().map(|&cpu| CpuId(cpu)).collect::<CpuSet>();
         attributes.affinity = (!unbound(actor.policy)).then(|| set(actor.cpus));
         attributes.other_affinities = actor.others.iter().map(|cpus| set(cpus)).collect();
@@ -68,7 +71,7 @@ pub fn play_on(machine: &Machine, kernel: &Kernel, actors: &[Actor<'_>]) -> Stin
 }
 
 fn stints(events: &[Event], name: impl Fn(schedlab_trace::StrId) -> String) -> Stints {
-    let mut since_ns = [0; 4];
+    let mut since_ns = [0; CPUS_MAX];
     let mut stints = Vec::new();
     for event in events {
         if let EventKind::Switch { prev, .. } = event.kind {

@@ -30,10 +30,11 @@ impl Scheduler {
         });
         let mut lowest = None;
         let mut cpu = prev_cpu;
-        if waits {
+        if waits || !self.rt_fits(id, prev_cpu) {
             lowest = self.find_lowest(id, this_cpu);
             self.settle(this_cpu, hardware);
             if let Some(lowest) = lowest
+                && (waits || self.rt_fits(id, lowest))
                 && entity.prio < self.rt.queues[lowest.index()].queue.highest()
             {
                 cpu = lowest;
@@ -47,6 +48,14 @@ impl Scheduler {
         cpu
     }
 
+    /// A CPU is as big as a task wants one to be, which a real-time task does of the biggest unless
+    /// it says otherwise; where all are alike, every one is (`rt_task_fits_capacity()`).
+    fn rt_fits(&self, id: TaskId, cpu: CpuId) -> bool {
+        let clamps = self.tasks[id.index()].clamps;
+        let wanted = u64::from(clamps.min.min(clamps.max));
+        !self.domains.asym_cpucapacity_active() || self.cpus[cpu.index()].capacity_orig >= wanted
+    }
+
     /// Of the CPUs that run the least urgent, below the task's priority, the one nearest to where
     /// the task was (`find_lowest_rq()`).
     pub(super) fn find_lowest(&mut self, id: TaskId, this_cpu: CpuId) -> Option<CpuId> {
@@ -56,7 +65,12 @@ impl Scheduler {
         }
         let level = Level::of_prio(entity.prio)?;
         let active = CpuSet::first_n(self.cpus.len());
-        let lowest = self.rt.map.find(this_cpu, level, self.allowed(id), &active);
+        let lowest = if self.domains.asym_cpucapacity_active() {
+            let fits = |cpu| self.rt_fits(id, cpu);
+            self.rt.map.find_fitting(this_cpu, level, self.allowed(id), &active, fits)
+        } else {
+            self.rt.map.find(this_cpu, level, self.allowed(id), &active)
+        };
         if lowest.is_empty() {
             return None;
         }

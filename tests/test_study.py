@@ -454,6 +454,8 @@ def test_the_store_answers_sql(tiny: Path, tmp_path: Path) -> None:
 
 def test_list_and_show() -> None:
     assert [row["name"] for row in study_json("list")] == [
+        "cpupri-per-node",
+        "cpupri-regressions",
         "idle-governors",
         "idle-threshold",
         NAME,

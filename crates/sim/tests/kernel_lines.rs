@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Twelve real-time threads on each eight CPUs of the machine, for 20 ms.
 fn run(machine: &Machine, kernel: &Kernel, lines: KernelLines) -> Outcome<Nothing> {
-    let options = ffmpeg::Options { row_us: 60, row_deviation_us: 20, ..Default::default() };
+    let options = ffmpeg::Options { slice_us: 60, slice_deviation_us: 20, ..Default::default() };
     let workload = options.workload("ffmpeg", machine.cpu_count() as u32).expect("a workload");
     let mut settings = Settings::new(kernel, machine, 20_000_000, 1);
     settings.kernel_lines = lines;

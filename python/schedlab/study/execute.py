@@ -130,4 +130,5 @@ def _simulate(run: Run, *, keep_decisions: bool = False) -> Simulation:
         seed=run.seed,
         start_ns=run.start_ns,
         keep_decisions=keep_decisions,
+        keep_c2c="kernel_lines = true" in run.machine_toml,
     )

@@ -7,6 +7,10 @@
 - ``sockets``: packages whose CPUs did at least a twentieth of it
 - ``cores``: cores that did at least a hundredth of it
 - ``busy CPUs``: CPU time over the run's length
+- ``kernel cycles``: CPU time in the kernel, interrupts included, percent of all CPU time
+- ``mask load cycles mean``, ``least``, ``most``: where the kernel's shared cache lines are
+  modelled, cycles of a load of the masks of CPUs without real-time tasks: the mean of all loads,
+  and the least and the most of the means of each place in a line and kernel function
 - ``energy``: of the whole machine, J
 - ``energy-delay product``: that times the run time, J s; nothing if the time was up before
 - ``RATE per W``: of each figure of the workload that is a rate, over the power of the machine
@@ -49,6 +53,7 @@ EVERY_RUN = {
     "sockets": "1",
     "cores": "1",
     "busy CPUs": "1",
+    "kernel cycles": "%",
     "energy": "J",
     "energy-delay product": "J s",
     "user time": "s",
@@ -64,6 +69,12 @@ EVERY_RUN = {
     "power": "mW",
     "frequency changes": "1",
 }
+
+# Masks of the CPUs that run nothing real-time, as the report of cache lines calls them.
+LOWEST_MASKS = "pri_to_cpu[0].mask"
+
+# Fewer loads make no mean.
+LOADS_MIN = 100
 
 # A node that did less took part by accident: an interrupt, a moment of balancing.
 NODE_SHARE = 0.01
@@ -112,6 +123,7 @@ def of_run(done: Simulation, machine: Machine) -> list[dict[str, Any]]:
         {"figure": f"wakeup latency {row['comm']}", "unit": "us", "value": row["geometric_mean_us"]}
         for row in done.latencies.iter_rows(named=True)
     ]
+    figures += _mask_loads(done)
     figures += _by_kind(done, machine)
     return figures
 
@@ -129,6 +141,25 @@ def _per_watt(done: Simulation) -> list[dict[str, Any]]:
         }
         for row in done.figures.iter_rows(named=True)
         if row["unit"] == "1/s"
+    ]
+
+
+def _mask_loads(done: Simulation) -> list[dict[str, object]]:
+    """Compute what a load of the lowest level's masks takes; nothing where lines are not modelled.
+
+    A profiler has no record of what hardly ever happens.
+    """
+    if done.c2c is None:
+        return []
+    loads = done.c2c.filter(
+        pl.col("line").str.starts_with(LOWEST_MASKS) & (pl.col("loads") >= LOADS_MIN)
+    )
+    cycles = pl.col("load_cycles_mean")
+    mean = (cycles * pl.col("loads")).sum() / pl.col("loads").sum()
+    row = loads.select(mean=mean, least=cycles.min(), most=cycles.max()).row(0, named=True)
+    return [
+        {"figure": f"mask load cycles {name}", "unit": "cycles", "value": value}
+        for name, value in row.items()
     ]
 
 
@@ -183,6 +214,7 @@ def every_run(done: Simulation, machine: Machine) -> dict[str, float | None]:
         "sockets": used("package", SOCKET_SHARE),
         "cores": used("core", CORE_SHARE),
         "busy CPUs": busy_ns / span_ns if span_ns > 0 else None,
+        "kernel cycles": 100 * (busy_ns - user_ns) / busy_ns if busy_ns else None,
         "energy": done.energy.total_j,
         "energy-delay product": done.energy.total_j * span_ns / 1e9
         if done.ending == "finished"

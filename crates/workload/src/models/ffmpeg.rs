@@ -1,10 +1,10 @@
 //! Many ffmpeg processes at once, each bound to a few cores, all threads real-time: the load of
 //! study `cpupri-per-node`.
 //!
-//! What ffmpeg does here is frame threading (libavcodec/pthread_frame.c): a main thread hands each
-//! next frame to the next of its workers and takes the oldest one back, and a worker goes through
-//! the rows of its frame, of which each needs the same row of the frame before. A worker that is as
-//! far as the one before it sleeps on a condition variable until that one has done another row.
+//! What ffmpeg does here is slice threading (libavutil/slicethread.c): for each frame, a main thread
+//! signals the condition variable of each of its workers, which computes its slice; the last one
+//! signals the main thread, which goes on alone until the next frame. So each wake-up brings one
+//! stretch of work, and with more threads than CPUs some of them wait for another one's end.
 
 use super::{Model, in_range, tasks_in_range};
 use crate::build::{Builder, Code};
@@ -25,14 +25,15 @@ pub struct Options {
     pub cores: u32,
     /// Threads of a core; the second threads' CPUs are numbered after all first ones.
     pub threads_per_core: u32,
-    /// Worker threads of each process.
+    /// Worker threads of each process, and slices of a frame.
     pub workers: u32,
-    /// Rows of a frame.
-    pub rows: u32,
-    /// Computation per row, us.
-    pub row_us: u64,
+    /// Computation per slice, us.
+    pub slice_us: u64,
     /// Its standard deviation, us.
-    pub row_deviation_us: u64,
+    pub slice_deviation_us: u64,
+    /// What each slice takes in the kernel beside waking and sleeping, us: system calls, page
+    /// faults.
+    pub system_us: u64,
     /// Computation of the main thread per frame, us.
     pub main_us: u64,
     /// `chrt -f`: priority of all threads; 0: they are fair ones.
@@ -48,10 +49,10 @@ impl Default for Options {
             cores: 4,
             threads_per_core: 2,
             workers: 12,
-            rows: 17,
-            row_us: 500,
-            row_deviation_us: 167,
-            main_us: 100,
+            slice_us: 500,
+            slice_deviation_us: 167,
+            system_us: 0,
+            main_us: 50,
             priority: 99,
             stagger_us: 100,
         }
@@ -75,9 +76,9 @@ impl Options {
         in_range(name, "cores", self.cores.into(), (1, 1_024))?;
         in_range(name, "threads_per_core", self.threads_per_core.into(), (1, 8))?;
         in_range(name, "workers", self.workers.into(), (1, 1_000))?;
-        in_range(name, "rows", self.rows.into(), (1, 10_000))?;
-        in_range(name, "row_us", self.row_us, (1, 1_000_000))?;
-        in_range(name, "row_deviation_us", self.row_deviation_us, (0, 1_000_000))?;
+        in_range(name, "slice_us", self.slice_us, (1, 1_000_000))?;
+        in_range(name, "slice_deviation_us", self.slice_deviation_us, (0, 1_000_000))?;
+        in_range(name, "system_us", self.system_us, (0, 1_000_000))?;
         in_range(name, "main_us", self.main_us, (0, 1_000_000))?;
         in_range(name, "priority", self.priority.into(), (0, 99))?;
         in_range(name, "stagger_us", self.stagger_us, (0, 1_000_000))
@@ -109,15 +110,13 @@ impl Options {
     /// One process; returns its main thread.
     fn process(&self, build: &mut Builder, fps: MetricId, allowed: CpuSet) -> ProgramId {
         let workers = self.workers;
-        // Frames to be worked on and worked on, by worker, and rows that are done of the frame
-        // before. The first frame needs no other one.
-        let given = build.objects(ObjectKind::Semaphore(0), workers);
-        let taken = build.objects(ObjectKind::Semaphore(0), workers);
-        let rows = build.object(ObjectKind::Semaphore(self.rows));
-        build.objects(ObjectKind::Semaphore(0), workers - 1);
-        let of = |first: ObjectId, worker: u32| Which::One(ObjectId(first.0 + worker));
-        let row =
-            Amount::Normal { mean: self.row_us * 1000, deviation: self.row_deviation_us * 1000 };
+        let starts = build.objects(ObjectKind::Semaphore(0), workers);
+        let done = Which::One(build.object(ObjectKind::Semaphore(0)));
+        let ended = Which::One(build.object(ObjectKind::Counter));
+        let slice = Amount::Normal {
+            mean: self.slice_us * 1000,
+            deviation: self.slice_deviation_us * 1000,
+        };
         let thread = |build: &mut Builder, write: &dyn Fn(&mut Code)| {
             let program = build.program("ffmpeg", |code| write(code));
             let attributes = build.attributes(program);
@@ -125,36 +124,25 @@ impl Options {
             attributes.affinity = Some(allowed);
             program
         };
-        let programs: Vec<ProgramId> = (0..workers)
-            .map(|worker| {
-                thread(build, &|code| {
-                    code.forever(|frame| {
-                        frame.op(Op::Down(of(given, worker)));
-                        frame.repeat(u64::from(self.rows), |code| {
-                            code.op(Op::Down(of(rows, worker)))
-                                .op(Op::Run(row))
-                                .op(Op::Up(of(rows, (worker + 1) % workers)));
-                        });
-                        frame.op(Op::Up(of(taken, worker)));
-                    });
-                })
-            })
-            .collect();
+        let worker = thread(build, &|code| {
+            code.forever(|frame| {
+                frame
+                    .op(Op::Down(Which::Own { first: starts }))
+                    .op(Op::Run(slice))
+                    .system(self.system_us * 1000)
+                    .op(Op::UpEvery { semaphore: done, counter: ended, every: workers.into() });
+            });
+        });
         thread(build, &|code| {
-            for &program in &programs {
-                code.op(Op::Fork { program, count: 1, thread: true });
-            }
-            for worker in 0..workers {
-                code.op(Op::Up(of(given, worker)));
-            }
-            code.forever(|round| {
+            code.op(Op::Fork { program: worker, count: workers, thread: true });
+            code.forever(|frame| {
                 for worker in 0..workers {
-                    round
-                        .op(Op::Down(of(taken, worker)))
-                        .run(self.main_us * 1000)
-                        .op(Op::Count { metric: fps, amount: 1 })
-                        .op(Op::Up(of(given, worker)));
+                    frame.op(Op::Up(Which::One(ObjectId(starts.0 + worker))));
                 }
+                frame
+                    .op(Op::Down(done))
+                    .run(self.main_us * 1000)
+                    .op(Op::Count { metric: fps, amount: 1 });
             });
         })
     }
@@ -172,7 +160,7 @@ mod tests {
         assert_eq!(numbers(options.cpus(59, 480)), [236, 237, 238, 239, 476, 477, 478, 479]);
         let workload = options.workload("w", 480).expect("a workload");
         assert_eq!(workload.spawns.len(), 60);
-        assert_eq!(workload.programs.len(), 60 * 13);
+        assert_eq!(workload.programs.len(), 60 * 2);
         let sets = workload.programs.iter().filter_map(|program| program.attributes.affinity);
         let mut seen = CpuSet::EMPTY;
         for set in sets {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -150,7 +150,7 @@ def _plot(rows: list[dict[str, Any]], out: Path) -> None:
 
     frame = pl.DataFrame(rows)
 
-    def drawing(column: str, title: str, scale: str) -> Any:
+    def drawing(column: str, title: str, scale: Literal["linear", "log"]) -> Any:
         return (
             alt.Chart(_points(frame, column))
             .mark_line(point=True)
@@ -177,4 +177,4 @@ def _points(frame: pl.DataFrame, column: str) -> Any:
     import altair as alt  # noqa: PLC0415 - as above
 
     points = frame.select("cpus", "layout", value=column)
-    return alt.Data(values=points.to_dicts())
+    return alt.InlineData(values=points.to_dicts())

@@ -6,6 +6,7 @@ stay, and the next time only the others are simulated.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -23,7 +24,8 @@ from schedlab.study.model import Explanation
 from schedlab.study.reading import StudyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
 
     from schedlab.simulation import Simulation
     from schedlab.store import Store
@@ -65,7 +67,8 @@ def execute(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(jobs, len(runs)), mp_context=context, initializer=_follow_parent)
     try:
-        waiting = {pool.submit(carry_out, store, key, run) for key, run in runs}
+        with _undisturbed():
+            waiting = {pool.submit(carry_out, store, key, run) for key, run in runs}
         while waiting:
             finished, waiting = wait(waiting, LOOK_S, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -84,9 +87,32 @@ def execute(
         pool.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold interrupts from the keyboard back while workers are being begun.
+
+    One in between would leave a worker with half of what it is told, and it would say so at length.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handler = signal.signal(signal.SIGINT, lambda *signalled: came.append(signalled))
+    # Workers begin with this, too; they lift it once they know how to end.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if came and callable(handler):
+            handler(*came[0])
+
+
 def _follow_parent() -> None:
     """End with the parent, however that ends: an interrupt is meant for both."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

@@ -50,7 +50,7 @@ def _folder() -> Traversable:
 def names() -> list[str]:
     """List the built-in studies.
 
-    >>> names()[:4]
+    >>> names()[2:6]
     ['idle-governors', 'idle-threshold', 'idlest-group-util', 'nohz-push']
     """
     return sorted(

@@ -82,20 +82,8 @@ impl Scheduler {
         if later == cpu || !self.is_earliest(id, later) {
             return false;
         }
-        self.move_dl(id, later, executing_cpu, hardware);
+        self.move_to_preempt(id, later, executing_cpu, hardware);
         true
-    }
-
-    fn move_dl(
-        &mut self,
-        id: TaskId,
-        to_cpu: CpuId,
-        executing_cpu: CpuId,
-        hardware: &mut impl Hardware,
-    ) {
-        self.move_queued(id, to_cpu, executing_cpu, hardware);
-        self.rqs[to_cpu.index()].need_resched = true;
-        self.tell(to_cpu, executing_cpu, hardware);
     }
 
     /// The deadline task of `cpu` went: it takes over what waits elsewhere for later deadlines to
@@ -115,7 +103,7 @@ impl Scheduler {
                     && before(deadline_ns, self.dl.entities[curr.index()].deadline_ns())
             });
             if self.is_earliest(id, cpu) && !about_to_run {
-                self.move_dl(id, cpu, cpu, hardware);
+                self.move_to_preempt(id, cpu, cpu, hardware);
             }
         }
     }

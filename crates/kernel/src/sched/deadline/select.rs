@@ -5,9 +5,7 @@ use super::super::Scheduler;
 use crate::deadline::cpudl::DeadlineTask;
 use crate::deadline::entity::before;
 use crate::fair::TaskId;
-use crate::fair::topology::DomainFlags;
 use crate::hardware::{Decision, Hardware};
-use crate::rt::Choice;
 use schedlab_machine::{CpuId, CpuSet};
 
 impl Scheduler {
@@ -81,33 +79,6 @@ impl Scheduler {
         if later.is_empty() {
             return None;
         }
-        let cpu = self.tasks[id.index()].cpu;
-        if later.contains(cpu) {
-            return Some(cpu);
-        }
-        let here = Some(this_cpu).filter(|&here| later.contains(here));
-        for &membership in self.domains.stack(cpu) {
-            let domain = self.domains.get(membership);
-            if !domain.flags.has(DomainFlags::WAKE_AFFINE) {
-                continue;
-            }
-            if let Some(here) = here
-                && domain.span.contains(here)
-            {
-                return Some(here);
-            }
-            let near = later & domain.span;
-            if !near.is_empty() {
-                return self.choose_later(this_cpu, &near);
-            }
-        }
-        here.or_else(|| self.choose_later(this_cpu, &later))
-    }
-
-    fn choose_later(&mut self, executing_cpu: CpuId, from: &CpuSet) -> Option<CpuId> {
-        match self.config.rt.choice {
-            Choice::First => from.first(),
-            Choice::InTurn => self.any_in_turn(executing_cpu, from),
-        }
+        self.nearest_of(&later, self.tasks[id.index()].cpu, this_cpu)
     }
 }

@@ -77,12 +77,12 @@ impl Scheduler {
         if lowest == cpu || self.rt.queues[lowest.index()].queue.highest() <= prio {
             return false;
         }
-        self.move_rt(id, lowest, executing_cpu, hardware);
+        self.move_to_preempt(id, lowest, executing_cpu, hardware);
         true
     }
 
     /// Moves a waiting task to a CPU that it preempts.
-    fn move_rt(
+    pub(in crate::sched) fn move_to_preempt(
         &mut self,
         id: TaskId,
         to_cpu: CpuId,
@@ -117,7 +117,7 @@ impl Scheduler {
             let Some(&(prio, id)) = pushable.find(fits) else { continue };
             // What is more urgent than the task that runs there is about to run there.
             if prio < highest && prio >= self.curr_prio(src_cpu) {
-                self.move_rt(id, cpu, cpu, hardware);
+                self.move_to_preempt(id, cpu, cpu, hardware);
             }
         }
     }

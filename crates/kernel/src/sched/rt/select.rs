@@ -74,11 +74,21 @@ impl Scheduler {
         if lowest.is_empty() {
             return None;
         }
-        let cpu = self.tasks[id.index()].cpu;
-        if lowest.contains(cpu) {
+        self.nearest_of(&lowest, self.tasks[id.index()].cpu, this_cpu)
+    }
+
+    /// Of the CPUs that would take a task, the one nearest to `cpu`, where it was: that one, or the
+    /// one that executes, or another of the smallest domain that has any.
+    pub(in crate::sched) fn nearest_of(
+        &mut self,
+        takers: &CpuSet,
+        cpu: CpuId,
+        this_cpu: CpuId,
+    ) -> Option<CpuId> {
+        if takers.contains(cpu) {
             return Some(cpu);
         }
-        let here = Some(this_cpu).filter(|&here| lowest.contains(here));
+        let here = Some(this_cpu).filter(|&here| takers.contains(here));
         for &membership in self.domains.stack(cpu) {
             let domain = self.domains.get(membership);
             if !domain.flags.has(DomainFlags::WAKE_AFFINE) {
@@ -90,12 +100,12 @@ impl Scheduler {
             {
                 return Some(here);
             }
-            let near = lowest & domain.span;
+            let near = *takers & domain.span;
             if !near.is_empty() {
                 return self.choose(this_cpu, &near);
             }
         }
-        here.or_else(|| self.choose(this_cpu, &lowest))
+        here.or_else(|| self.choose(this_cpu, takers))
     }
 
     fn choose(&mut self, executing_cpu: CpuId, from: &CpuSet) -> Option<CpuId> {

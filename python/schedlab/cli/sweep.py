@@ -190,6 +190,8 @@ def command(
 
         write(result, report, indices)
     if as_json:
+        from schedlab.sweep.table import result_dict  # noqa: PLC0415 - as above
+
         print_json({**result_dict(result), "indices": [asdict(each) for each in indices]})
     else:
         print_result(result, limit=limit)
@@ -347,37 +349,6 @@ def print_tally(tally: Tally) -> None:
         print_note(f"failed: {workload}, seed {seed}: {error}")
     if tally.failed > FAILURES_SHOWN:
         print_note(f"{tally.failed} runs failed; `schedlab store query` shows them all")
-
-
-def result_dict(result: SweepResult) -> dict[str, Any]:
-    """Give a sweep for JSON."""
-    tally = result.tally
-    return {
-        "plan": result.plan.settings,
-        "name": result.plan.name,
-        "compare": result.plan.compare,
-        "variants": result.plan.variants,
-        "rows": [
-            {**asdict(row), "interval": None if row.interval is None else list(row.interval)}
-            for row in result.rows
-        ],
-        "runs": {
-            "simulated": tally.done,
-            "stored": tally.stored,
-            "same": tally.same,
-            "failed": tally.failed,
-            "failures": [
-                {"workload": workload, "seed": seed, "error": error}
-                for workload, seed, error in tally.failures
-            ],
-        },
-        "seconds": {
-            "elapsed": round(tally.elapsed_s, 3),
-            "runs": round(tally.wall_s, 3),
-            "simulated": round(tally.simulated_s, 3),
-            "store": round(tally.stored_s, 3),
-        },
-    }
 
 
 @contextlib.contextmanager

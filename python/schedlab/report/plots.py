@@ -23,6 +23,9 @@ WIDTH, HEIGHT = 640, 300
 
 COLOURS = 6
 
+# More names than that stand aslant below their bars, so that all are told.
+LEVEL_NAMES_MAX = 5
+
 
 def values(result: StudyResult, plot: Plot) -> list[dict[str, Any]]:
     """Give a plot's points: ``x``, ``line`` and ``y``, the mean over iterations.
@@ -119,12 +122,13 @@ def _bars(
 ) -> dict[str, Any]:
     """Draw bars side by side, and a stroke across each where a figure was published."""
     published = [point for point in points if point["published"] is not None]
+    crowded = len({point["x"] for point in points}) > LEVEL_NAMES_MAX
     base = alt.Chart(alt.InlineData(values=points)).encode(
         x=alt.X(
             "x:N",
             title=plot.x_title or ("strokes: as published" if published else None),
             sort=[str(_x(point)) for point in plot.points],
-            axis=alt.Axis(labelAngle=0, grid=False),
+            axis=alt.Axis(labelAngle=-30 if crowded else 0, labelOverlap=False, grid=False),
         ),
     )
     if len(lines) > 1:

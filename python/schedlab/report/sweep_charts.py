@@ -146,7 +146,8 @@ def _heat_maps(plan: Plan, rows: Sequence[Row]) -> list[tuple[str, Markup]]:
         ]
         most = max(map(abs, changes), default=0.0)
         scale = (
-            alt.Scale(scheme="blueorange", domain=[-most or -1, most or 1])
+            # Twice as far as any change: the ends of the scheme are too dark for text.
+            alt.Scale(scheme="blueorange", domain=[-2 * most or -1, 2 * most or 1])
             if changes
             else alt.Scale(scheme="blues")
         )
@@ -163,7 +164,7 @@ def _heat_maps(plan: Plan, rows: Sequence[Row]) -> list[tuple[str, Markup]]:
             base.mark_rect().encode(color=alt.Color("z:Q", scale=scale, legend=None)),
             # What is inconclusive is faint.
             base.mark_text(fontSize=11, color="#17202a").encode(
-                text="text:N", opacity=alt.condition("datum.sure", alt.value(1), alt.value(0.45))
+                text="text:N", opacity=alt.condition("datum.sure", alt.value(1), alt.value(0.6))
             ),
         )
         what = f", change of {name}, %" if changes else ""

@@ -12,7 +12,8 @@ from schedlab.report import page
 from schedlab.report.study_page import POLICY, STYLES
 from schedlab.report.sweep_charts import pictures
 from schedlab.study.words import number
-from schedlab.sweep.model import label
+from schedlab.sweep.model import KERNEL, label
+from schedlab.sweep.table import result_dict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +30,14 @@ ROWS_MAX = 2000
 
 def write(result: SweepResult, path: str | Path, indices: Sequence[Index] = ()) -> None:
     """Write a page with a sweep's pictures and table; ``figures`` are those of ``--json``."""
-    from schedlab.cli.sweep import result_dict  # noqa: PLC0415 - the other way round elsewhere
-
     plan = result.plan
     text = (
         page.environment()
         .get_template("sweep_page.html.j2")
         .render(
             plan=plan,
+            # Where kernels are compared, the variant is the kernel.
+            with_kernel=plan.compare != KERNEL,
             axes=[axis.name for axis in plan.free],
             confidence=f"{100 * (1 - plan.significance):g} %",
             cells=len({row.cell for row in result.rows}),

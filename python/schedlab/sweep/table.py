@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedlab import stats
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from schedlab.store.segments import Segments
     from schedlab.sweep.index import Index
     from schedlab.sweep.model import Plan
-    from schedlab.sweep.run import Session
+    from schedlab.sweep.run import Session, SweepResult
 
 __all__ = ["Row", "frame", "moments_of", "rows_frame", "tabulate", "values_of", "view"]
 
@@ -261,3 +261,34 @@ def values_of(session: Session, figure: str, cell: int, first: int) -> dict[int,
     for variant, value in found:
         values.setdefault(variant, []).append(value)
     return values
+
+
+def result_dict(result: SweepResult) -> dict[str, Any]:
+    """Give a sweep for JSON."""
+    tally = result.tally
+    return {
+        "plan": result.plan.settings,
+        "name": result.plan.name,
+        "compare": result.plan.compare,
+        "variants": result.plan.variants,
+        "rows": [
+            {**asdict(row), "interval": None if row.interval is None else list(row.interval)}
+            for row in result.rows
+        ],
+        "runs": {
+            "simulated": tally.done,
+            "stored": tally.stored,
+            "same": tally.same,
+            "failed": tally.failed,
+            "failures": [
+                {"workload": workload, "seed": seed, "error": error}
+                for workload, seed, error in tally.failures
+            ],
+        },
+        "seconds": {
+            "elapsed": round(tally.elapsed_s, 3),
+            "runs": round(tally.wall_s, 3),
+            "simulated": round(tally.simulated_s, 3),
+            "store": round(tally.stored_s, 3),
+        },
+    }

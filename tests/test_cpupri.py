@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
 from pathlib import Path
 
 import pytest
+import sessions
 from click.testing import CliRunner
 from schedlab import CpuPri, KernelError, Machine, simulate
 from schedlab.cli import main
 from schedlab.cpupri import layouts, measure, read_c2c, scaling, sized
 
 TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial-cpupri.md"
-
-SESSION = re.compile(r"```console\n\$ schedlab ([^\n]*)\n(.*?)```", re.DOTALL)
 
 # As a mail quotes the table that `perf c2c report` prints.
 MAIL = """\
@@ -112,18 +108,5 @@ def test_bench_simulates_and_prints_json() -> None:
     assert json.loads(done.output)["rows"][0]["layout"] == "global"
 
 
-def printed_by(arguments: str) -> str:
-    done = CliRunner().invoke(main, shlex.split(arguments), catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def test_the_tutorial_shows_what_is_printed() -> None:
-    """``SCHEDLAB_UPDATE_DOCS=1`` writes the output anew."""
-    text = TUTORIAL.read_text(encoding="utf-8")
-    updated = SESSION.sub(
-        lambda found: f"```console\n$ schedlab {found[1]}\n{printed_by(found[1])}```", text
-    )
-    if os.environ.get("SCHEDLAB_UPDATE_DOCS"):
-        TUTORIAL.write_text(updated, encoding="utf-8")
-    assert TUTORIAL.read_text(encoding="utf-8") == updated
+    sessions.check(TUTORIAL)

@@ -5,44 +5,33 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from click.testing import CliRunner
-from schedlab.cli import main
+import sessions
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial-governors.md"
 TRACE = "python/schedlab/samples/idle-menu.dat"
 
-SESSION = re.compile(r"```console\n\$ ([^\n]*)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-def printed_by(command: str) -> str:
-    words = [TRACE if word == "$TRACE" else word for word in shlex.split(command)]
+def output_of(command: str) -> str:
+    words = shlex.split(command)
     if words[0] == "python":
         done = subprocess.run(
             [sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=True
         )
         return done.stdout
-    result = CliRunner().invoke(main, words[1:], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return sessions.printed_by(command, {"$TRACE": TRACE})
 
 
 def test_the_tutorial_shows_what_is_printed() -> None:
-    text = TUTORIAL.read_text(encoding="utf-8")
-    updated = SESSION.sub(
-        lambda found: f"```console\n$ {found[1]}\n{printed_by(found[1])}```", text
-    )
-    if os.environ.get("SCHEDLAB_UPDATE_DOCS"):
-        TUTORIAL.write_text(updated, encoding="utf-8")
-    assert TUTORIAL.read_text(encoding="utf-8") == updated
+    sessions.check(TUTORIAL, output_of)
 
 
 def test_the_tutorial_shows_the_file_that_it_runs() -> None:

@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import schedlab
-from click.testing import CliRunner
-from schedlab.cli import main
+import sessions
 
 if TYPE_CHECKING:
     import pytest
@@ -23,22 +20,13 @@ GOLDEN = Path(__file__).parent / "data" / "studies" / "idlest-group-util-small.t
 
 POOL = Path(schedlab.__file__).parent / "studies" / "thread-pool.json"
 
-SESSION = re.compile(r"```console\n\$ (schedlab [^\n]*)\n(.*?)```", re.DOTALL)
-
 
 def output_of(command: str) -> str:
-    words = [str(POOL) if word == "$POOL" else word for word in shlex.split(command)]
-    result = CliRunner().invoke(main, words[1:], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return sessions.printed_by(command, {"$POOL": str(POOL)})
 
 
 def test_commands_print_what_the_tutorial_shows() -> None:
-    text = TUTORIAL.read_text(encoding="utf-8")
-    shown = SESSION.sub(lambda found: f"```console\n$ {found[1]}\n{output_of(found[1])}```", text)
-    if os.environ.get("SCHEDLAB_UPDATE_DOCS"):
-        TUTORIAL.write_text(shown, encoding="utf-8")
-    assert shown == text
+    sessions.check(TUTORIAL, output_of)
 
 
 def test_the_study_at_small_size_prints_its_golden_table(

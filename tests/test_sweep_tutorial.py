@@ -5,27 +5,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from schedlab.cli import main
+import sessions
 from schedlab.sweep.jobs import Jobs
 from schedlab.sweep.load import load
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-SESSION = re.compile(r"```console\n\$ (schedlab [^\n]*)\n(.*?)```", re.DOTALL)
-
 
 def output_of(command: str) -> str:
-    result = CliRunner().invoke(main, shlex.split(command)[1:], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return "\n".join(line.rstrip() for line in result.stdout.splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in sessions.printed_by(command).splitlines()) + "\n"
 
 
 @pytest.mark.parametrize("name", ["tutorial-sweep", "tutorial-tune"])
@@ -34,12 +27,7 @@ def test_commands_print_what_the_tutorial_shows(
 ) -> None:
     monkeypatch.setenv("SCHEDLAB_STORE", str(tmp_path))
     monkeypatch.chdir(DOCS.parent)
-    path = DOCS / f"{name}.md"
-    text = path.read_text(encoding="utf-8")
-    shown = SESSION.sub(lambda found: f"```console\n$ {found[1]}\n{output_of(found[1])}```", text)
-    if os.environ.get("SCHEDLAB_UPDATE_DOCS"):
-        path.write_text(shown, encoding="utf-8")
-    assert shown == text
+    sessions.check(DOCS / f"{name}.md", output_of)
 
 
 def test_the_tutorials_plan_is_the_file() -> None:

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import beat
 import polars as pl
 from dask_cluster import Cluster
 from schedlab.simulation import simulate
@@ -31,31 +32,8 @@ from schedlab.sweep.table import tabulate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PLAN = """
-name = "thousand"
-machines = ["generic"]
-iterations = {iterations}
-
-[baseline]
-kernel = "v6.1"
-
-[[treatment]]
-kernel = "v6.12"
-
-[[workload]]
-name = "beat"
-workload = "periodic"
-duration_s = 0.02
-
-[[axis]]
-target = "workload.run_us"
-values = [300, 1000, 2000, 3000, 4000]
-
-[[figure]]
-figure = "energy"
-better = "lower"
-"""
-RUNS_PER_ITERATION = 10
+RUN_US = (300, 1000, 2000, 3000, 4000)
+RUNS_PER_ITERATION = 2 * len(RUN_US)
 
 LOCAL_MS, CLUSTER_MS = 5.0, 20.0
 GROWTH_MB = 30.0
@@ -67,7 +45,7 @@ FIGURES = [[f"figure {number}", "1", float(number)] for number in range(23)]
 
 def plan_of(runs: int) -> Any:
     """Make a plan of so many runs."""
-    text = PLAN.format(iterations=runs // RUNS_PER_ITERATION)
+    text = beat.plan(iterations=runs // RUNS_PER_ITERATION, run_us=RUN_US)
     return parse(text, "plan.toml", Path())
 
 

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import beat
 from dask_cluster import PATIENCE_S, Cluster
 from s3_server import BUCKET, environment, forget_clients, s3_server, slow_way
 from schedlab.store.segments import Segments
@@ -28,30 +29,7 @@ from schedlab.store.segments import Segments
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PLAN = """
-name = "faults"
-machines = ["generic"]
-iterations = 25
-
-[baseline]
-kernel = "v6.1"
-
-[[treatment]]
-kernel = "v6.12"
-
-[[workload]]
-name = "beat"
-workload = "periodic"
-duration_s = 0.05
-
-[[axis]]
-target = "workload.run_us"
-values = [300, 2000]
-
-[[figure]]
-figure = "energy"
-better = "lower"
-"""
+PLAN = beat.plan(iterations=25, duration_s=0.05)
 RUNS = 100
 
 MAIN = "from schedlab.cli import main; main()"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import beat
 import pytest
 from click.testing import CliRunner, Result
 from schedlab.cli import main
@@ -15,31 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Four tasks that compute for a while in every 10 ms of 300 ms.
-STUDY = """
-name = "beat"
-title = "What keeps CPUs busy"
-machines = ["generic"]
-iterations = 2
-
-[baseline]
-name = "old"
-kernel = "v6.1"
-
-[[treatment]]
-name = "new"
-kernel = "v6.12"
-
-[[workload]]
-name = "beat"
-workload = "periodic"
-duration_s = 0.3
-options = { tasks = 4, stagger_ns = 100_000 }
-
-[[metric]]
-workload = "beat"
-figure = "busy CPUs"
-better = "lower"
-
+STUDY = (
+    beat.study("tasks = 4, stagger_ns = 100_000", "busy CPUs", iterations=2, duration_s=0.3)
+    + """
 # How long each computes.
 [[parameter]]
 target = "workload.beat.run_us"
@@ -69,6 +48,7 @@ value = 0.3
 tolerance = 0.003
 source = "made up"
 """
+)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from beat import PLAN
 from click.testing import CliRunner, Result
 from schedlab import StudyError
 from schedlab.cli import main
@@ -25,31 +26,6 @@ from schedlab.sweep.jobs import Jobs
 from schedlab.sweep.load import parse
 from schedlab.sweep.model import Limits
 from schedlab.sweep.resolve import Recipe
-
-PLAN = """
-name = "beat"
-machines = ["generic"]
-iterations = 3
-
-[baseline]
-kernel = "v6.1"
-
-[[treatment]]
-kernel = "v6.12"
-
-[[workload]]
-name = "beat"
-workload = "periodic"
-duration_s = 0.02
-
-[[axis]]
-target = "workload.run_us"
-values = [300, 2000]
-
-[[figure]]
-figure = "energy"
-better = "lower"
-"""
 
 SAMPLED = PLAN.replace("[baseline]", 'design = "{design}"\nsamples = 8\n\n[baseline]').replace(
     "values = [300, 2000]", "low = 100\nhigh = 3000\nlogarithmic = true"

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from beat import PLAN
 from click.testing import CliRunner
 from schedlab.cli import main
+from schedlab.report.sweep_charts import FAINT
 from schedlab.sweep.design import points
 from schedlab.sweep.load import parse
 from schedlab.sweep.sensitivity import indices
 from schedlab.sweep.table import Row
-from test_sweep import PLAN
 
 SECOND_AXIS = '\n[[axis]]\ntarget = "kernel.tick.hz"\nvalues = [100, 250]\n'
 SECOND_FIGURE = '\n[[figure]]\nfigure = "busy CPUs"\nbetter = "higher"\n'
@@ -54,8 +55,8 @@ def test_two_axes_give_a_heat_map_and_two_figures_a_front(tmp_path: Path) -> Non
     page, told = page_of(PLAN + SECOND_AXIS + SECOND_FIGURE, tmp_path)
     titles = re.findall(r"<figcaption>(.*?)</figcaption>", page)
     assert titles == [
-        "beat on generic: energy, change of v6.12, %",
-        "beat on generic: busy CPUs, change of v6.12, %",
+        f"beat on generic: energy, change of v6.12, %{FAINT}",
+        f"beat on generic: busy CPUs, change of v6.12, %{FAINT}",
         "beat on generic: trade-offs",
     ]
     changes = [
@@ -66,6 +67,47 @@ def test_two_axes_give_a_heat_map_and_two_figures_a_front(tmp_path: Path) -> Non
     drawn = page.split("<figure")[1].replace("\N{MINUS SIGN}", "-")
     assert len(changes) == 4
     assert all(change in drawn for change in changes)
+
+
+def test_a_grid_of_two_axes_prints_as_a_map(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN + SECOND_AXIS + SECOND_FIGURE, encoding="utf-8")
+    words = ["sweep", str(plan), "--store", str(tmp_path / "store"), "--figure", "energy"]
+    rows = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["rows"]
+    changes = {
+        (row["values"]["run_us"], row["values"]["hz"]): row["compared"]["change_pct"]
+        for row in rows
+        if row["compared"] and row["figure"] == "energy"
+    }
+    found = CliRunner().invoke(main, [*words, "--map"])
+    assert found.exit_code == 0, found.output
+    assert "energy, change of v6.12, %; across: hz" in found.stdout
+    assert "busy CPUs" not in found.stdout
+    for run_us in (300, 2000):
+        [line] = [each for each in found.stdout.splitlines() if each.split()[:1] == [str(run_us)]]
+        told = [float(word.strip("()")) for word in line.split()[1:]]
+        assert told == [round(changes[run_us, hz], 2) for hz in (100, 250)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--map"], "--map: a map needs a grid of two axes, and beat is a grid of 1"),
+        (["--figure", "energie"], "--figure energie: beat has no such [[figure]]; did you mean"),
+        (["--figure", "x"], "has no such [[figure]]; there are energy"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_before_anything_runs(
+    words: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    store = tmp_path / "store"
+    found = CliRunner().invoke(
+        main, ["sweep", str(tmp_path / "plan.toml"), "--store", str(store), *words]
+    )
+    assert found.exit_code == 2
+    assert message in found.output
+    assert not store.exists()
 
 
 def ishigami(a: float, b: float) -> float:

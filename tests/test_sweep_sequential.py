@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from beat import PLAN
 from click.testing import CliRunner
 from schedlab.cli import main
 from schedlab.stats.selection import Selection
@@ -15,7 +16,6 @@ from schedlab.sweep import run_sweep
 from schedlab.sweep.load import parse
 from schedlab.sweep.sequential import Until
 from scipy import special
-from test_sweep import PLAN
 
 LOOKS = 200
 TRIALS = 4000

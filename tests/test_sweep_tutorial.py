@@ -21,7 +21,7 @@ def output_of(command: str) -> str:
     return "\n".join(line.rstrip() for line in sessions.printed_by(command).splitlines()) + "\n"
 
 
-@pytest.mark.parametrize("name", ["tutorial-sweep", "tutorial-tune"])
+@pytest.mark.parametrize("name", ["tutorial-sweep", "tutorial-tune", "sweeps"])
 def test_commands_print_what_the_tutorial_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,55 +4,34 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import beat
 import pytest
 from click.testing import CliRunner, Result
 from schedlab.cli import main
 from schedlab.study import StudyError, load
 from schedlab.tune import Objective, Parameter, tune_study
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # The shorter the burst, the less energy: what is best is known.
-STUDY = """
-name = "beat"
-title = "How long to compute"
-machines = ["generic"]
-iterations = 4
-
-[baseline]
-name = "old"
-kernel = "v6.1"
-
-[[treatment]]
-name = "new"
-kernel = "v6.12"
-
-[[workload]]
-name = "beat"
-workload = "periodic"
-duration_s = 0.02
-options = { tasks = 4, run_us = 2000 }
-
+STUDY = (
+    beat.study("tasks = 4, run_us = 2000", "energy", iterations=4, duration_s=0.02)
+    + """
 [[workload]]
 name = "wide"
 workload = "periodic"
 duration_s = 0.02
 options = { tasks = 9, run_us = 2000 }
-
-[[metric]]
-workload = "beat"
-figure = "energy"
-better = "lower"
 """
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
+)
 
 
 @pytest.fixture
@@ -93,12 +72,18 @@ def test_what_is_best_is_found_and_confirmed(study: Path) -> None:
         assert tuned[0]["compared"]["change_pct"] < -10
     assert seeds == {"search": 4, "fresh": 10, "held_out": 10}
     # What it takes twice it takes from the store, and it is the same.
-    again = json.loads(tune(study, *words).stdout)
+    page = study.parent / "page.html"
+    again = json.loads(tune(study, *words, "--report", str(page)).stdout)
     assert again["runs"]["simulated"] == 0
     assert again["trials"] == told["trials"]
     for where in ("search", "fresh", "held_out"):
         first, second = ([row["mean"] for row in each["front"][0][where]] for each in (told, again))
         assert first == pytest.approx(second, rel=1e-12)
+    told_there = re.search(r'id="figures">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert told_there is not None
+    assert json.loads(told_there[1])["trials"] == told["trials"]
+    titles = re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text())
+    assert titles == ["min:energy by run_us", "min:energy, trial by trial"]
 
 
 def test_a_front_of_two_objectives_holds_what_no_other_is_better_than(study: Path) -> None:
@@ -107,8 +92,12 @@ def test_a_front_of_two_objectives_holds_what_no_other_is_better_than(study: Pat
         *BURST,
         *("--objective", "min:energy", "--objective", "max:busy CPUs@beat"),
         *("--trials", "10", "--iterations", "2", "--fresh", "2", "--json"),
+        *("--report", str(study.parent / "page.html")),
     )
     assert found.exit_code == 0, found.output
+    page = (study.parent / "page.html").read_text(encoding="utf-8")
+    assert "min:energy against max:busy CPUs@beat" in page
+    assert "untuned" in page.split("<figure")[1]
     told = json.loads(found.stdout)
     front = [trial["changes_pct"] for trial in told["front"]]
     assert len(front) > 2
@@ -118,6 +107,20 @@ def test_a_front_of_two_objectives_holds_what_no_other_is_better_than(study: Pat
     for trial in told["trials"]:
         energy, busy = trial["changes_pct"]
         assert any(one <= energy and other >= busy for one, other in front) or len(front) == 8
+
+
+def test_values_that_do_the_same_are_one_point_of_a_front(study: Path) -> None:
+    # Neither keeps a CPU from any state.
+    found = tune(
+        study,
+        *("--parameter", "kernel.cpuidle.cpu_latency_us=5000,6000", "--jobs", "2"),
+        *("--objective", "min:energy", "--objective", "max:busy CPUs@beat"),
+        *("--trials", "6", "--iterations", "2", "--fresh", "2", "--json"),
+    )
+    assert found.exit_code == 0, found.output
+    told = json.loads(found.stdout)
+    assert len({str(trial["values"]) for trial in told["trials"]}) == 2
+    assert len(told["front"]) == 1
 
 
 def test_a_search_that_was_killed_goes_on(study: Path) -> None:

@@ -125,6 +125,19 @@ def tls_files(
     help="Of --until and --select: iterations at most.",
 )
 @click.option(
+    "--figure",
+    "figures",
+    multiple=True,
+    metavar="FIGURE",
+    help="Print this figure of the plan only; several times for several.",
+)
+@click.option(
+    "--map",
+    "as_map",
+    is_flag=True,
+    help="Of a grid of two axes: print each figure's changes as a map in place of the table.",
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write pictures and table as an HTML page, too.",
@@ -145,6 +158,8 @@ def command(
     select: str | None,
     zone: float,
     most: int,
+    figures: tuple[str, ...],
+    as_map: bool,
     report: Path | None,
     retry_failed: bool,
     as_json: bool,
@@ -157,6 +172,7 @@ def command(
     and the others go on; exit code 1 says that some failed.
     """
     from schedlab.sweep.load import load  # noqa: PLC0415 - `--help` needs none of these
+    from schedlab.sweep.planes import check_map, figures_of  # noqa: PLC0415
     from schedlab.sweep.run import Session, run_sweep  # noqa: PLC0415
 
     plan = load(plan_file)
@@ -164,6 +180,9 @@ def command(
     wanted = None if until is None else _until(until, most)
     if until is not None and select is not None:
         raise click.UsageError("--until and --select are two ways to stop; give one of them")
+    shown = figures_of(plan, figures)
+    if as_map:
+        check_map(plan)
     with watched(plan) as (told, so_far):
         options: dict[str, Any] = {
             "store": store,
@@ -184,19 +203,19 @@ def command(
         _print_picks(plan, select, picks, as_json=as_json)
         print_tally(session.tally)
         return
-    indices = result.indices
     if report is not None:
         from schedlab.report.sweep_page import write  # noqa: PLC0415 - as above
 
-        write(result, report, indices)
+        write(result, report)
     if as_json:
         from schedlab.sweep.table import result_dict  # noqa: PLC0415 - as above
 
-        print_json({**result_dict(result), "indices": [asdict(each) for each in indices]})
+        print_json(result_dict(result))
     else:
-        print_result(result, limit=limit)
-        if indices:
-            _print_indices(plan, indices)
+        rows = [row for row in result.rows if row.figure in shown]
+        print_result(result, rows, as_map=as_map, limit=limit)
+        if result.indices:
+            _print_indices(plan, result.indices)
     print_tally(result.tally)
     if any(row.failed for row in result.rows):
         sys.exit(1)
@@ -251,13 +270,54 @@ def _print_picks(plan: Plan, figure: str, picks: Sequence[Pick], *, as_json: boo
         )
 
 
-def print_result(result: SweepResult, *, limit: int = 0) -> None:
-    """Print a sweep's table."""
+def print_result(
+    result: SweepResult, rows: Sequence[Row], *, as_map: bool = False, limit: int = 0
+) -> None:
+    """Print these rows of a sweep as a table, or as maps."""
     plan = result.plan
     places = f"{len({row.cell for row in result.rows}):,} cells x {len(plan.variants)} variants"
     print_title(f"{plan.name}: {plan.title}" if plan.title != plan.name else plan.name)
     click.echo(f"{plan.design}, {places}, {plan.iterations} iterations; compared: {plan.compare}")
-    print_rows(plan, result.rows, limit=limit)
+    if as_map:
+        _print_maps(plan, rows)
+    else:
+        print_rows(plan, rows, limit=limit)
+
+
+def _print_maps(plan: Plan, rows: Sequence[Row]) -> None:
+    """Print each figure over the two axes of a grid, a map per variant."""
+    from schedlab.study.words import number  # noqa: PLC0415 - as above
+    from schedlab.sweep.planes import planes  # noqa: PLC0415
+
+    down, across = plan.free
+    figures = dict.fromkeys(row.figure for row in rows)
+    found = [plane for figure in figures for plane in planes(plan, rows, figure)]
+    places = {(plane.workload, plane.machine) for plane in found}
+
+    def unsure(row: Row) -> bool:
+        return row.compared is not None and row.compared.verdict == "inconclusive"
+
+    brackets = any(unsure(row) for plane in found for row in plane.rows.values())
+
+    def square(row: Row | None) -> str | None:
+        if row is None or row.compared is None:
+            return number(row.mean) if row is not None else None
+        change = f"{row.compared.change_pct:+.2f}"
+        return f"({change})" if unsure(row) else change + " " * brackets
+
+    for plane in found:
+        place = f"{plane.workload} on {plane.machine}: " if len(places) > 1 else ""
+        click.echo()
+        click.echo(f"{place}{plane.title}; across: {across.name}")
+        print_table(
+            [Column("down", down.name), *(Column(f"at {each}", each) for each in plane.across)],
+            [
+                {"down": y, **{f"at {x}": square(plane.rows.get((x, y))) for x in plane.across}}
+                for y in plane.down
+            ],
+        )
+    if brackets:
+        click.echo("in brackets: inconclusive")
 
 
 def _print_indices(plan: Plan, indices: Sequence[Index]) -> None:

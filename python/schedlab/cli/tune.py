@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +13,9 @@ from schedlab.cli.sweep import print_tally, store_option, tls_files, worker_opti
 from schedlab.sweep.model import Limits, label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from schedlab.sweep.table import Row
     from schedlab.tune.model import Trial, TuneResult
-
-TRIALS_SHOWN = 5
 
 
 @click.command
@@ -63,6 +60,11 @@ TRIALS_SHOWN = 5
 @click.option("--time-limit", type=float, metavar="S", help="Of a run, before it has failed.")
 @worker_options
 @store_option
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write pictures and tables as an HTML page, too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -84,6 +86,7 @@ def command(
     tls_cert: str | None,
     tls_key: str | None,
     store: str | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Search for good values of a study's parameters, and confirm the best.
@@ -113,7 +116,13 @@ def command(
         limits=Limits(time_s=time_limit),
         told=_told(),
     )
+    if report is not None:
+        from schedlab.report.tune_page import write  # noqa: PLC0415 - as above
+
+        write(result, report)
     if as_json:
+        from schedlab.tune.table import result_dict  # noqa: PLC0415 - as above
+
         print_json(result_dict(result))
     else:
         print_result(result)
@@ -123,56 +132,25 @@ def command(
 def _told() -> Callable[[Trial], None] | None:
     if not sys.stderr.isatty():
         return None
+    from schedlab.tune.table import values_text  # noqa: PLC0415 - as above
 
     def tell(trial: Trial) -> None:
         changes = ", ".join(f"{change:+.2f} %" for change in trial.changes_pct)
         given_up = f", given up after {trial.iterations} iterations" if trial.pruned else ""
-        print_note(f"trial {trial.number}: {_values(trial)}: {changes}{given_up}")
+        print_note(f"trial {trial.number}: {values_text(trial)}: {changes}{given_up}")
 
     return tell
 
 
-def _values(trial: Trial) -> str:
-    return ", ".join(f"{name} {label(value)}" for name, value in trial.values.items())
-
-
-def result_dict(result: TuneResult) -> dict[str, Any]:
-    """Give a search for JSON."""
-
-    def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
-        return [{**asdict(row), "interval": row.interval and list(row.interval)} for row in found]
-
-    return {
-        "study": result.plan.name,
-        "kernel": result.plan.settings["kernel"],
-        "objectives": [each.name for each in result.objectives],
-        "trials": [asdict(trial) for trial in result.trials],
-        "front": [
-            {
-                **asdict(trial),
-                "search": rows(result.search[trial.number]),
-                "fresh": rows(result.fresh[trial.number]),
-                "held_out": rows(result.held_out[trial.number]),
-            }
-            for trial in result.front
-        ],
-        "runs": {"simulated": result.tally.done, "stored": result.tally.stored},
-    }
-
-
 def print_result(result: TuneResult) -> None:
     """Print the best trials, and each of the front as confirmed."""
+    from schedlab.tune.table import best, values_text  # noqa: PLC0415 - as above
+
     aims = [each.name for each in result.objectives]
     given_up = sum(trial.pruned for trial in result.trials)
     print_title(f"{result.plan.name}: {result.plan.settings['kernel']} tuned for {', '.join(aims)}")
     click.echo(f"{len(result.trials)} trials, {given_up} of them given up early")
-    whole = [trial for trial in result.trials if not trial.pruned]
-    if len(aims) == 1:
-        higher = result.objectives[0].higher
-        whole.sort(key=lambda trial: trial.changes_pct[0] * (-1 if higher else 1))
-        shown = whole[:TRIALS_SHOWN]
-    else:
-        shown = list(result.front)
+    shown = best(result)
     names = list(result.front[0].values) if result.front else []
     print_table(
         [
@@ -194,42 +172,13 @@ def print_result(result: TuneResult) -> None:
     )
     for trial in result.front:
         click.echo()
-        print_title(f"{_values(trial)}: in the search, and confirmed")
+        print_title(f"{values_text(trial)}: in the search, and confirmed")
         _print_confirmed(result, trial)
 
 
 def _print_confirmed(result: TuneResult, trial: Trial) -> None:
-    from schedlab.study.words import number  # noqa: PLC0415 - as above
+    from schedlab.tune.table import confirmed  # noqa: PLC0415 - as above
 
-    rows = []
-    for where, found in (
-        ("in the search", result.search),
-        ("fresh seeds", result.fresh),
-        ("held out", result.held_out),
-    ):
-        own = found[trial.number]
-        untuned = {
-            (row.machine, row.workload, row.figure): row for row in own if row.compared is None
-        }
-        for row in own:
-            if row.compared is None:
-                continue
-            base = untuned.get((row.machine, row.workload, row.figure))
-            interval = row.compared.interval_pct
-            rows.append(
-                {
-                    "where": where,
-                    "workload": row.workload,
-                    "figure": row.figure,
-                    "n": row.n,
-                    "untuned": base and number(base.mean),
-                    "tuned": number(row.mean),
-                    "unit": "" if row.unit == "1" else row.unit,
-                    "change": f"{row.compared.change_pct:+.2f}",
-                    "interval": interval and f"{interval[0]:+.2f} .. {interval[1]:+.2f}",
-                    "verdict": "" if where == "in the search" else row.compared.verdict,
-                }
-            )
     print_table(
         [
             Column("where", "", numeric=False),
@@ -243,5 +192,5 @@ def _print_confirmed(result: TuneResult, trial: Trial) -> None:
             Column("interval", f"{100 * (1 - result.plan.significance):g} % interval"),
             Column("verdict", "verdict", numeric=False),
         ],
-        rows,
+        confirmed(result, trial),
     )

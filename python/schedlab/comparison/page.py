@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
 from schedlab.comparison import drawings, shapes, words
-from schedlab.report import page
-from schedlab.report.study_page import POLICY, STYLES
+from schedlab.report import sheet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from schedlab.comparison.table import Row, Table
 
@@ -26,28 +22,23 @@ DRAWN = 40
 def write(table: Table, path: str | Path) -> None:
     """Write the page; its ``figures`` are those of ``compare --json``."""
     rows = [*table.rows, *table.geomeans]
-    text = (
-        page.environment()
-        .get_template("compare_page.html.j2")
-        .render(
-            title=f"{', '.join(table.others)} against {table.base}",
-            counts=words.counts(table),
-            settings=words.settings_text(table),
-            confidence=f"{100 * (1 - table.settings.rules.significance):g} %",
-            margin=f"{table.settings.rules.margin_pct:g} %",
-            forest=drawings.forest(table, rows),
-            rows=[_cells(row, table) for row in rows],
-            drawn=_drawn(table.rows, table),
-            left=max(0, len([row for row in table.rows if row.base.values]) - DRAWN),
-            unread=list(table.unread),
-            provenance=shapes.provenance(table),
-            policy=POLICY,
-            style=Markup("\n".join(page.asset(name) for name in STYLES)),  # noqa: S704 - our own
-            version=metadata.version("schedlab"),
-            figures=page.json_text(words.table_dict(table)),
-        )
+    sheet.write(
+        path,
+        "compare_page.html.j2",
+        verb="comparison",
+        name=f"{', '.join(table.others)} against {table.base}",
+        figures=words.table_dict(table),
+        counts=words.counts(table),
+        settings=words.settings_text(table),
+        confidence=f"{100 * (1 - table.settings.rules.significance):g} %",
+        margin=f"{table.settings.rules.margin_pct:g} %",
+        forest=drawings.forest(table, rows),
+        rows=[_cells(row, table) for row in rows],
+        drawn=_drawn(table.rows, table),
+        left=max(0, len([row for row in table.rows if row.base.values]) - DRAWN),
+        unread=list(table.unread),
+        provenance=shapes.provenance(table),
     )
-    Path(path).write_text(text, encoding="utf-8")
 
 
 def _cells(row: Row, table: Table) -> dict[str, str]:

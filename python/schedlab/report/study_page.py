@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from schedlab.report import page, plots, uses
+from schedlab.report import plots, sheet, uses
 from schedlab.study import words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from schedlab.study import Row, StudyResult
 
 __all__ = ["section", "write"]
-
-STYLES = ("palette.css", "page.css", "tables.css")
-
-# Every string is ours or escaped, and nothing may be loaded or run.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def write(result: StudyResult, path: str | Path) -> None:
     """Write a page with a study's table; its ``figures`` are those of ``study run --json``."""
     from schedlab.study.table import result_dict  # noqa: PLC0415 - the other way round elsewhere
 
-    text = (
-        page.environment()
-        .get_template("study_page.html.j2")
-        .render(
-            study=section(result),
-            policy=POLICY,
-            style=Markup("\n".join(page.asset(name) for name in STYLES)),  # noqa: S704 - our own
-            version=metadata.version("schedlab"),
-            figures=page.json_text(result_dict(result)),
-        )
+    sheet.write(
+        path,
+        "study_page.html.j2",
+        verb="study",
+        name=result.study.name,
+        figures=result_dict(result),
+        study=section(result),
     )
-    Path(path).write_text(text, encoding="utf-8")
 
 
 def section(result: StudyResult) -> dict[str, Any]:

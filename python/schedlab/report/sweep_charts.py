@@ -8,7 +8,7 @@ import altair as alt
 
 from schedlab.report import charts
 from schedlab.report.plots import to_svg
-from schedlab.sweep.model import label
+from schedlab.sweep.planes import line_name, planes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,14 +16,23 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from schedlab.sweep.model import Axis, Choice, Plan
+    from schedlab.sweep.planes import Plane
     from schedlab.sweep.sensitivity import Index
     from schedlab.sweep.table import Row
 
-__all__ = ["pictures"]
+__all__ = ["CLEAR", "FAINT", "drawn", "legend", "numeric", "pictures"]
 
-WIDTH, HEIGHT = 640, 300
+WIDTH, HEIGHT = 860, 300
+
+# Of a letter of an axis, so that its title stays clear of long ones in any font.
+LETTER = 7.2
+
+# Of an upright title, for the same reason.
+CLEAR = alt.Axis(titlePadding=14)
 
 COLOURS = 8
+
+FAINT = "; blue is less, orange more, faint inconclusive"
 
 
 def pictures(plan: Plan, rows: Sequence[Row], indices: Sequence[Index]) -> list[dict[str, Any]]:
@@ -44,10 +53,13 @@ def pictures(plan: Plan, rows: Sequence[Row], indices: Sequence[Index]) -> list[
             ]
             if of_index:
                 found.append((f"{title}: what matters", _indices(of_index)))
-            elif len(plan.free) == 1 and _numeric(plan.free[0]):
+            elif len(plan.free) == 1 and numeric(plan.free[0]):
                 found.append((title, _lines(plan, plan.free[0], of_figure)))
-            elif len(plan.free) == 2 and plan.design == "grid":  # noqa: PLR2004 - a plane
-                found += [(f"{title}{of}", svg) for of, svg in _heat_maps(plan, of_figure)]
+            else:
+                found += [
+                    (f"{place}: {plane.title}{FAINT * plane.changes}", _heat_map(plan, plane))
+                    for plane in planes(plan, of_figure, choice.figure)
+                ]
         sought = [
             choice
             for choice in plan.figures
@@ -58,30 +70,38 @@ def pictures(plan: Plan, rows: Sequence[Row], indices: Sequence[Index]) -> list[
     return [{"title": title, "svg": svg} for title, svg in found]
 
 
-def _numeric(axis: Axis) -> bool:
+def numeric(axis: Axis) -> bool:
+    """Tell whether an axis has numbers alone."""
     return not axis.values or all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values
     )
 
 
-def _colour(names: Sequence[str], title: str) -> alt.Color:
+def _colour(names: Sequence[str], symbol: str) -> alt.Color:
+    """Colour by variant; the legend shows what is drawn."""
     colours = [f"var(--series-{at % COLOURS})" for at in range(len(names))]
     return alt.Color(
-        "variant:N", title=title, scale=alt.Scale(domain=list(names), range=colours), sort=names
+        "variant:N",
+        scale=alt.Scale(domain=list(names), range=colours),
+        sort=names,
+        legend=legend(symbol) if len(names) > 1 else None,
     )
 
 
-def _drawn(chart: alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Markup:
+def legend(symbol: str) -> alt.Legend:
+    """Make a legend that shows what is drawn."""
+    return alt.Legend(symbolType=symbol, symbolOpacity=1, columnPadding=18)
+
+
+def _title(figure: str, unit: str) -> str:
+    return figure if unit in {"", "1"} else f"{figure} ({unit})"
+
+
+def drawn(chart: alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Markup:
+    """Draw a chart in the width of a page."""
     spec = charts.finish(chart, height)
     spec["width"] = WIDTH
     return to_svg(spec)
-
-
-def _name(plan: Plan, row: Row) -> str:
-    """Name a line: the variant, and the kernel where that is not what is compared."""
-    several = plan.compare != "kernel" and len(plan.study.kernels) > 1
-    variant = row.variant if plan.compare == "kernel" else f"{plan.compare} {row.variant}"
-    return f"{row.kernel}, {variant}" if several else variant
 
 
 def _lines(plan: Plan, axis: Axis, rows: Sequence[Row]) -> Markup:
@@ -95,7 +115,7 @@ def _lines(plan: Plan, axis: Axis, rows: Sequence[Row]) -> Markup:
                     "y": row.mean,
                     "low": low,
                     "high": high,
-                    "variant": _name(plan, row),
+                    "variant": line_name(plan, row),
                 }
             )
     names = list(dict.fromkeys(str(point["variant"]) for point in points))
@@ -106,70 +126,70 @@ def _lines(plan: Plan, axis: Axis, rows: Sequence[Row]) -> Markup:
             "x:Q",
             title=axis.name,
             scale=alt.Scale(type="log" if by_factors else "linear", nice=False, zero=False),
-            axis=alt.Axis(values=sorted(set(values)), format="~g", grid=False),
+            axis=alt.Axis(values=sorted(set(values)), format=",~f", grid=False),
         ),
-        color=_colour(names, plan.compare),
+        color=_colour(names, "stroke"),
     )
-    y_title = f"{rows[0].figure} ({rows[0].unit})"
-    y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=False))
-    return _drawn(
+    y_title = _title(rows[0].figure, rows[0].unit)
+    y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=False), axis=CLEAR)
+    return drawn(
         alt.layer(
             base.mark_area(opacity=0.18).encode(
-                y=alt.Y("low:Q", title=y_title, scale=alt.Scale(zero=False)), y2="high:Q"
+                y=alt.Y("low:Q", title=y_title, scale=alt.Scale(zero=False), axis=CLEAR),
+                y2="high:Q",
             ),
             base.mark_line(strokeWidth=2).encode(y=y),
-            base.mark_point(size=36, filled=True).encode(y=y),
+            base.mark_point(size=36, filled=True, opacity=1).encode(y=y),
         )
     )
 
 
-def _heat_maps(plan: Plan, rows: Sequence[Row]) -> list[tuple[str, Markup]]:
-    """Draw a plane per variant: its change from the baseline, or its mean where it has none."""
-    across, down = plan.free
-    drawn = []
-    for name in dict.fromkeys(_name(plan, row) for row in rows):
-        own = [row for row in rows if _name(plan, row) == name and row.mean is not None]
-        changes = [row.compared.change_pct for row in own if row.compared is not None]
-        if not own or (not changes and len(plan.variants) > 1):
-            continue
-        squares = [
-            {
-                "x": label(row.values[across.name]),
-                "y": label(row.values[down.name]),
-                "z": row.mean if row.compared is None else row.compared.change_pct,
-                "text": f"{row.mean:.4g}"
-                if row.compared is None
-                else f"{row.compared.change_pct:+.2f}",
-                "sure": row.compared is None or row.compared.verdict != "inconclusive",
-            }
-            for row in own
-        ]
-        most = max(map(abs, changes), default=0.0)
-        scale = (
-            # Twice as far as any change: the ends of the scheme are too dark for text.
-            alt.Scale(scheme="blueorange", domain=[-2 * most or -1, 2 * most or 1])
-            if changes
-            else alt.Scale(scheme="blues")
-        )
-        base = alt.Chart(alt.InlineData(values=squares)).encode(
-            x=alt.X(
-                "x:N",
-                title=across.name,
-                sort=[label(value) for value in across.grid()],
-                axis=alt.Axis(labelAngle=0),
-            ),
-            y=alt.Y("y:N", title=down.name, sort=[label(value) for value in down.grid()]),
-        )
-        chart = alt.layer(
-            base.mark_rect().encode(color=alt.Color("z:Q", scale=scale, legend=None)),
-            # What is inconclusive is faint.
-            base.mark_text(fontSize=11, color="#17202a").encode(
-                text="text:N", opacity=alt.condition("datum.sure", alt.value(1), alt.value(0.6))
-            ),
-        )
-        what = f", change of {name}, %" if changes else ""
-        drawn.append((what, _drawn(chart, 40 + 34 * len(down.grid()))))
-    return drawn
+def _heat_map(plan: Plan, plane: Plane) -> Markup:
+    down, across = plan.free
+    squares = [
+        {"x": x, "y": y, "z": _square(row), "text": _text(row), "sure": _sure(row)}
+        for (x, y), row in plane.rows.items()
+    ]
+    most = max(abs(_square(row)) for row in plane.rows.values())
+    scale = (
+        # Twice as far as any change: the ends of the scheme are too dark for text.
+        alt.Scale(scheme="blueorange", domain=[-2 * most or -1, 2 * most or 1])
+        if plane.changes
+        else alt.Scale(scheme="blues")
+    )
+    base = alt.Chart(alt.InlineData(values=squares)).encode(
+        x=alt.X("x:N", title=across.name, sort=plane.across, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y(
+            "y:N",
+            title=down.name,
+            sort=plane.down,
+            axis=alt.Axis(minExtent=LETTER * max(map(len, plane.down))),
+        ),
+    )
+
+    def faint(opacity: float) -> Any:
+        """Let what is inconclusive be seen less."""
+        return alt.condition("datum.sure", alt.value(1), alt.value(opacity))
+
+    chart = alt.layer(
+        base.mark_rect().encode(
+            color=alt.Color("z:Q", scale=scale, legend=None), opacity=faint(0.4)
+        ),
+        base.mark_text(fontSize=11.5, color="#17202a").encode(text="text:N", opacity=faint(0.75)),
+    )
+    return drawn(chart, 40 + 34 * len(plane.down))
+
+
+def _square(row: Row) -> float:
+    return row.compared.change_pct if row.compared is not None else row.mean or 0.0
+
+
+def _text(row: Row) -> str:
+    return f"{row.mean:.4g}" if row.compared is None else f"{row.compared.change_pct:+.2f}"
+
+
+def _sure(row: Row) -> bool:
+    return row.compared is None or row.compared.verdict != "inconclusive"
 
 
 def _front(plan: Plan, first: Choice, second: Choice, rows: Sequence[Row]) -> Markup:
@@ -177,7 +197,7 @@ def _front(plan: Plan, first: Choice, second: Choice, rows: Sequence[Row]) -> Ma
     means: dict[tuple[int, str], dict[str, float]] = {}
     for row in rows:
         if row.mean is not None:
-            means.setdefault((row.cell, _name(plan, row)), {})[row.figure] = row.mean
+            means.setdefault((row.cell, line_name(plan, row)), {})[row.figure] = row.mean
     points: list[dict[str, Any]] = [
         {"x": own[first.figure], "y": own[second.figure], "variant": name}
         for (_, name), own in means.items()
@@ -197,56 +217,60 @@ def _front(plan: Plan, first: Choice, second: Choice, rows: Sequence[Row]) -> Ma
         return alt.Chart(alt.InlineData(values=values)).encode(
             x=alt.X(
                 "x:Q",
-                title=f"{first.figure} ({units[first.figure]})",
+                title=_title(first.figure, units[first.figure]),
                 scale=alt.Scale(zero=False),
             ),
             y=alt.Y(
                 "y:Q",
-                title=f"{second.figure} ({units[second.figure]})",
+                title=_title(second.figure, units[second.figure]),
                 scale=alt.Scale(zero=False),
+                axis=CLEAR,
             ),
         )
 
-    return _drawn(
+    return drawn(
         alt.layer(
             encoded(front).mark_line(color="var(--ink-3)", strokeDash=[4, 3], strokeWidth=1.2),
             encoded(points)
-            .mark_point(size=46, filled=True)
-            .encode(color=_colour(names, plan.compare)),
+            .mark_point(size=46, filled=True, opacity=0.85)
+            .encode(color=_colour(names, "circle")),
         )
     )
 
 
 def _indices(indices: Sequence[Index]) -> Markup:
+    several = len({each.variant for each in indices}) > 1
     bars = [
         {
             "axis": each.axis,
-            "kind": kind,
             "value": value,
             "low": value - by,
             "high": value + by,
-            "variant": each.variant,
+            "variant": f"{each.variant}, {kind}" if several else kind,
         }
         for each in indices
         for kind, value, by in (
-            ("first", each.first, each.first_by),
+            ("first order", each.first, each.first_by),
             ("total", each.total, each.total_by),
         )
     ]
-    names = list(dict.fromkeys(each.variant for each in indices))
-    order = [f"{name}, {kind}" for name in names for kind in ("first", "total")]
-    for bar in bars:
-        bar["variant"] = f"{bar['variant']}, {bar['kind']}"
+    order = list(dict.fromkeys(str(bar["variant"]) for bar in bars))
+    by_share = sorted(indices, key=lambda each: -each.total)
+    axes = list(dict.fromkeys(each.axis for each in by_share))
     base = alt.Chart(alt.InlineData(values=bars)).encode(
-        x=alt.X("axis:N", title=None, axis=alt.Axis(labelAngle=0)),
+        x=alt.X("axis:N", title=None, sort=axes, axis=alt.Axis(labelAngle=0, labelOverlap=False)),
         xOffset=alt.XOffset("variant:N", sort=order),
     )
     title = "share of variance"
-    return _drawn(
+    # An estimate may fall below zero, where no share is.
+    scale = alt.Scale(domain=[0, max(1.0, *(each.first + each.first_by for each in indices))])
+    return drawn(
         alt.layer(
-            base.mark_bar().encode(
-                y=alt.Y("value:Q", title=title), color=_colour(order, "variant")
+            base.mark_bar(clip=True).encode(
+                y=alt.Y("value:Q", title=title, scale=scale), color=_colour(order, "square")
             ),
-            base.mark_rule(color="var(--ink)").encode(y=alt.Y("low:Q", title=title), y2="high:Q"),
+            base.mark_rule(color="var(--ink)", clip=True).encode(
+                y=alt.Y("low:Q", title=title, scale=scale), y2="high:Q"
+            ),
         )
     )

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from schedlab.report import page
-from schedlab.report.study_page import POLICY, STYLES
+from schedlab.report import sheet
 from schedlab.report.sweep_charts import pictures
 from schedlab.study.words import number
 from schedlab.sweep.model import KERNEL, label
 from schedlab.sweep.table import result_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
     from schedlab.sweep.run import SweepResult
-    from schedlab.sweep.sensitivity import Index
     from schedlab.sweep.table import Row
 
 __all__ = ["write"]
@@ -28,31 +22,29 @@ __all__ = ["write"]
 ROWS_MAX = 2000
 
 
-def write(result: SweepResult, path: str | Path, indices: Sequence[Index] = ()) -> None:
+def write(result: SweepResult, path: str | Path) -> None:
     """Write a page with a sweep's pictures and table; ``figures`` are those of ``--json``."""
     plan = result.plan
-    text = (
-        page.environment()
-        .get_template("sweep_page.html.j2")
-        .render(
-            plan=plan,
-            # Where kernels are compared, the variant is the kernel.
-            with_kernel=plan.compare != KERNEL,
-            axes=[axis.name for axis in plan.free],
-            confidence=f"{100 * (1 - plan.significance):g} %",
-            cells=len({row.cell for row in result.rows}),
-            pictures=pictures(plan, result.rows, indices),
-            indices=indices,
-            rows=[_cells(row) for row in result.rows[:ROWS_MAX]],
-            left_out=max(0, len(result.rows) - ROWS_MAX),
-            failed=result.tally.failures,
-            policy=POLICY,
-            style=Markup("\n".join(page.asset(name) for name in STYLES)),  # noqa: S704 - our own
-            version=metadata.version("schedlab"),
-            figures=page.json_text(result_dict(result)),
-        )
+    sheet.write(
+        path,
+        "sweep_page.html.j2",
+        verb="sweep",
+        name=plan.name,
+        figures=result_dict(result),
+        plan=plan,
+        # Where kernels are compared, the variant is the kernel.
+        with_kernel=plan.compare != KERNEL,
+        # Where all is in one place, its name stands above the table.
+        with_place=len({(row.workload, row.machine) for row in result.rows}) > 1,
+        axes=[axis.name for axis in plan.free],
+        confidence=f"{100 * (1 - plan.significance):g} %",
+        cells=len({row.cell for row in result.rows}),
+        pictures=pictures(plan, result.rows, result.indices),
+        indices=result.indices,
+        rows=[_cells(row) for row in result.rows[:ROWS_MAX]],
+        left_out=max(0, len(result.rows) - ROWS_MAX),
+        failed=result.tally.failures,
     )
-    Path(path).write_text(text, encoding="utf-8")
 
 
 def _cells(row: Row) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from schedlab.simulation import simulate
@@ -59,7 +60,7 @@ class SweepResult:
         """The table as a Polars frame: a row per cell, variant and figure."""
         return rows_frame(self.plan, self.rows)
 
-    @property
+    @cached_property
     def indices(self) -> list[SobolIndex]:
         """Which axes matter, of a plan of design ``saltelli``; none of any other."""
         if self.plan.design != "saltelli":

@@ -275,6 +275,7 @@ def result_dict(result: SweepResult) -> dict[str, Any]:
             {**asdict(row), "interval": None if row.interval is None else list(row.interval)}
             for row in result.rows
         ],
+        "indices": [asdict(each) for each in result.indices],
         "runs": {
             "simulated": tally.done,
             "stored": tally.stored,

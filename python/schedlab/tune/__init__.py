@@ -2,6 +2,7 @@
 
 - :mod:`schedlab.tune.model`: what is varied, what is aimed at, what came of it
 - :mod:`schedlab.tune.search`: Optuna's search over the workers that sweeps use
+- :mod:`schedlab.tune.table`: what a search shows
 """
 
 from __future__ import annotations

@@ -386,7 +386,8 @@ class _Search:
     def front(self) -> list[Trial]:
         """Give the best trial, or those that no other is better than."""
         found = [self._trial(each) for each in self._study.best_trials]
-        unique = {json.dumps(each.values, sort_keys=True): each for each in reversed(found)}
+        # Values that do the same are one point of a front; what was tried first stands for them.
+        unique = {tuple(each.changes_pct): each for each in reversed(found)}
         ordered = sorted(unique.values(), key=lambda each: (each.changes_pct, each.number))
         return _spread(ordered, FRONT_MAX if len(self.objectives) > 1 else 1)
 

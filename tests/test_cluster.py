@@ -60,6 +60,7 @@ def test_a_cluster_with_tls_stores_on_s3_what_this_machine_stores_in_a_folder(
             found = sweep(tmp_path, "--store", store, "--scheduler", cluster.address)
             assert found.exit_code == 2
             assert "give --tls-ca and --tls-cert" in found.stderr
+            refuse_wrong_files(tmp_path, cluster.address, tls)
         assert sweep_faults.found_in(store) == known[0]
         # Two people's stores become one.
         mine = Segments(tmp_path / "mine")
@@ -67,6 +68,26 @@ def test_a_cluster_with_tls_stores_on_s3_what_this_machine_stores_in_a_folder(
         assert sweep_faults.found_in(tmp_path / "mine") == known[0]
         assert Segments(store).compact(least=2) > 0
         assert sweep_faults.found_in(store) == known[0]
+
+
+def refuse_wrong_files(folder: Path, address: str, tls: list[str]) -> None:
+    """Show the scheduler certificates that are not its authority's, and files that are none."""
+    (folder / "other").mkdir()
+    authority, certificate, key = tls
+    other_authority, other_certificate, other_key = certificates(folder / "other")
+    plan = str(folder / "plan.toml")
+    for (ca, cert, own), words in (
+        ((other_authority, certificate, key), f"not one that --tls-ca {other_authority} vouches"),
+        ((authority, other_certificate, other_key), f"refuses --tls-cert {other_certificate}"),
+        ((authority, certificate, other_key), f"--tls-key {other_key}: not the key of --tls-cert"),
+        ((plan, certificate, key), f"--tls-ca {plan}: no certificate in it; give a PEM file"),
+        ((authority, certificate, certificate), "not a certificate with its key"),
+        ((authority, certificate, plan), "not a certificate and its key"),
+    ):
+        files = ("--tls-ca", ca, "--tls-cert", cert, "--tls-key", own)
+        found = sweep(folder, "--store", folder / "none", "--scheduler", address, *files)
+        assert found.exit_code == 2
+        assert words in found.stderr
 
 
 def test_a_worker_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -97,8 +118,9 @@ def test_a_scheduler_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setattr("schedlab.sweep.cluster.CONNECT_S", 0.1)
     for address, words in (
-        ("tcp://127.0.0.1:1", "tcp://127.0.0.1:1: [Errno 111] Connection refused; begin one by"),
-        ("127.0.0.1:8786", "no address such as tcp://HOST:8786"),
+        ("tcp://127.0.0.1:1", "tcp://127.0.0.1:1: Connection refused; begin one by"),
+        ("127.0.0.1:8786", "--scheduler 127.0.0.1:8786: write it as tcp://HOST:8786"),
+        ("tcp://127.0.0.1:port", "write it as tcp://HOST:8786"),
     ):
         found = sweep(tmp_path, "--store", tmp_path / "store", "--scheduler", address)
         assert found.exit_code == 2

@@ -223,6 +223,39 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
     result = run("store", "info", "--store", tmp_path)
     assert result.exit_code == 2
     assert name in result.output
+    # A table of something else is no segment either, and the one at fault is named.
+    store.write([{"key": "cd" * 16}])
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "segments" / name)
+    assert f"{name}: " in run("store", "query", "FROM runs", "--store", tmp_path).output
+
+
+def test_runs_of_another_program_are_counted_apart_and_do_not_count(
+    swept: Path, tmp_path: Path
+) -> None:
+    [own] = Segments(swept / "store").query("SELECT DISTINCT program FROM runs")
+    Segments(tmp_path).merge(Segments(swept / "store"))
+    Segments(tmp_path).write([{"key": "ab" * 16, "program": "0.0.1+other"}])
+    told = json.loads(run("store", "info", "--store", tmp_path, "--json").stdout)
+    assert {"program": "0.0.1+other", "runs": 1} in told["programs"]
+    assert {"program": own["program"], "runs": 12} in told["programs"]
+    assert "runs of schedlab 0.0.1+other: 1\n" in run("store", "info", "--store", tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("info", "--store", "plan.toml"), "plan.toml: a file, where a store is a folder"),
+        (("merge", "nowhere"), "nowhere: no store with runs is there"),
+        (("info", "--store", "foo://x"), "Protocol not known: foo; name a folder, or an address"),
+    ],
+)
+def test_a_store_that_cannot_be_is_refused(
+    words: tuple[str, ...], message: str, swept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(swept)
+    found = run("store", *words)
+    assert found.exit_code == 2
+    assert message in found.output
 
 
 def test_keys_are_found_in_any_number() -> None:
@@ -256,8 +289,27 @@ def test_sums_give_the_test_that_values_give() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("workload.run_us", "workload.beat.runs_us", "unknown field `runs_us`"),
-        ("workload.run_us", "kernel.tick.hertz", "hertz"),
+        (
+            "workload.run_us",
+            "workload.beat.runs_us",
+            "plan.toml:17: workload.beat.runs_us = 300: periodic: unknown field `runs_us`",
+        ),
+        (
+            "workload.run_us",
+            "kernel.tick.hertz",
+            "plan.toml:17: kernel.tick.hertz = 300: v6.1: unknown field `hertz`",
+        ),
+        (
+            "workload.run_us",
+            "machine.smt.power.7",
+            "plan.toml:17: machine.smt.power.7 = 300: machine generic has no 7",
+        ),
+        ("[300, 2000]", '["x", 300]', "plan.toml:17: workload.run_us = x: periodic: invalid type"),
+        ("values = [300, 2000]", "values = []", "plan.toml:19: values is empty"),
+        ('better = "lower"', 'better = "less"', "it must be one of higher, lower"),
+        ('"energy"', '"energie"', "plan.toml:22: no run of beat has figure 'energie'; did you"),
+        ('"energy"', '"x"', "no run of beat has figure 'x'; there are birth CPUs, "),
+        ('"energy"', '"wakeup latency x"', "no run of beat has figure 'wakeup latency x'"),
         ("workload.run_us", "disk.size", "must be workload.CASE.OPTION"),
         ("values = [300, 2000]", "low = 3", "plan.toml:17: high is missing"),
         ("values = [300, 2000]", "low = 0\nhigh = 9\nlogarithmic = true", "begin above 0"),

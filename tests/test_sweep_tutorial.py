@@ -39,7 +39,7 @@ def test_the_tutorials_plan_is_the_file() -> None:
 
 @pytest.mark.parametrize("path", sorted((DOCS / "plans").iterdir()), ids=lambda path: path.stem)
 def test_every_plan_can_begin(path: Path) -> None:
-    from schedlab.sweep.run import try_first  # noqa: PLC0415 - what a sweep does first
+    from schedlab.sweep.first import try_first  # noqa: PLC0415 - what a sweep does first
 
     jobs = Jobs(load(path))
     try_first(jobs)

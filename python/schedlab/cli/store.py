@@ -39,11 +39,17 @@ def info(*, store: str | None, as_json: bool) -> None:
         "segments": len(segments.names()),
         **row,
     }
+    programs = segments.query(
+        "SELECT program, count(DISTINCT key) AS runs FROM runs GROUP BY program ORDER BY program"
+    )
     if as_json:
-        print_json(found)
+        print_json({**found, "programs": programs})
         return
     for name, value in found.items():
         click.echo(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+    # A sweep takes those of its own program alone.
+    for each in programs:
+        click.echo(f"runs of schedlab {each['program']}: {each['runs']:,}")
 
 
 @command.command
@@ -74,9 +80,14 @@ def query(*, sql: str, store: str | None, as_json: bool, limit: int) -> None:
 @store_option
 def merge(*, other: tuple[str, ...], store: str | None) -> None:
     """Take over the runs of other stores, each run once."""
+    from schedlab.store import StoreError  # noqa: PLC0415 - as above
+
     segments = _open(store)
     for address in other:
-        click.echo(f"{address}: {segments.merge(_open(address))} segments taken over")
+        theirs = _open(address)
+        if not theirs.names():
+            raise StoreError(f"{address}: no store with runs is there; mend the address")
+        click.echo(f"{address}: {segments.merge(theirs)} segments taken over")
 
 
 @command.command

@@ -71,7 +71,14 @@ class FolderPlace:
     """A folder of this machine, or one that it shares."""
 
     def __init__(self, folder: Path) -> None:
-        """Use a folder; it is created when the first file is written."""
+        """Use a folder; it is created when the first file is written.
+
+        Raises :class:`schedlab.store.StoreError` where something else stands.
+        """
+        from schedlab.store import StoreError  # noqa: PLC0415 - it imports this module
+
+        if folder.exists() and not folder.is_dir():
+            raise StoreError(f"{folder}: a file, where a store is a folder; name another")
         self.folder = folder
         self.address = str(folder)
 
@@ -148,10 +155,13 @@ class RemotePlace:
             # Another client may have written since: nothing of a listing may be remembered.
             options: dict[str, Any] = {"use_listings_cache": False}
             self._system, self._root = fsspec.core.url_to_fs(self.address, **options)
-        except (ImportError, ValueError) as error:
+        except ImportError as error:
             raise StoreError(
-                f"{self.address}: {error}; install what this kind of address needs, for S3 "
-                "by `pip install schedlab[sweep]`"
+                f"{self.address}: {error}; for S3, `pip install schedlab[sweep]` brings it"
+            ) from None
+        except ValueError as error:
+            raise StoreError(
+                f"{self.address}: {error}; name a folder, or an address such as s3://bucket/sweeps"
             ) from None
 
     def names(self, folder: str) -> list[str]:
@@ -226,7 +236,10 @@ class RemotePlace:
                 # A client's errors have no common type; that it cannot be helped is told by few.
                 if not left or getattr(error, "errno", None) in FINAL:
                     words = str(error).splitlines()[0] if str(error) else type(error).__name__
-                    raise StoreError(f"{self.address}: {words}") from None
+                    raise StoreError(
+                        f"{self.address}: {words}; check the address, the network, and credentials "
+                        "in the environment"
+                    ) from None
             time.sleep(pause_s)
             pause_s *= 2
         raise AssertionError

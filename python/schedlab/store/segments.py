@@ -188,7 +188,7 @@ class Segments:
                 connection.execute(f"CREATE TABLE runs ({fields})")
         except duckdb.Error as error:
             connection.close()
-            raise StoreError(f"{self.address}: {_words(error)}") from None
+            raise StoreError(f"{_culprit(files) or self.address}: {_words(error)}") from None
         return connection
 
     def _view(self, connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
@@ -369,6 +369,21 @@ def _groups(sized: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
         size += own
     if group:
         yield group
+
+
+def _culprit(files: Sequence[str]) -> str:
+    """Name the first file that is no segment; empty if all are."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    wanted = columns().keys()
+    for file in files:
+        try:
+            there = pl.read_parquet_schema(file).keys()
+        except (OSError, pl.exceptions.PolarsError):
+            return file
+        if not wanted <= there:
+            return file
+    return ""
 
 
 def _words(error: BaseException) -> str:

@@ -81,12 +81,16 @@ class Reader:
             raise StudyError(f"{file}:{line[1] if line else 1}: {what}") from None
         return cls(values, file, lines_of(text))
 
-    def error(self, what: str, key: str = "") -> StudyError:
-        """Make the error of a key, or of the whole table."""
+    def where(self, key: str = "") -> str:
+        """Give file and line of a key, or of the whole table."""
         path = ".".join(part for part in (self.place, key) if part)
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
-        return StudyError(f"{self.file}:{self.lines.get(path, 1)}: {what}")
+        return f"{self.file}:{self.lines.get(path, 1)}"
+
+    def error(self, what: str, key: str = "") -> StudyError:
+        """Make the error of a key, or of the whole table."""
+        return StudyError(f"{self.where(key)}: {what}")
 
     def optional(self, key: str, kind: type[T], default: T) -> T:
         """Read a key that may be left out."""

@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import queue
-import socket
 import sys
 import threading
 import time
@@ -21,7 +20,6 @@ import uuid
 import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from schedlab.extras import wanted
 from schedlab.store.segments import Segments
@@ -30,6 +28,7 @@ from schedlab.study.reading import StudyError
 from schedlab.sweep.crew import Report, keep
 from schedlab.sweep.hand import Hand
 from schedlab.sweep.model import Limits
+from schedlab.sweep.reach import reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +103,14 @@ def _other_version(where: str, there: str, here: str) -> str:
         f"{where} has schedlab {there}, this client {here}; results would not be comparable: "
         "install the same build on both"
     )
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # A connection that broke is described at length before what broke it.
+    return text.rpartition(">: ")[2]
 
 
 class DaskCrew:
@@ -260,23 +267,23 @@ class DaskCrew:
     def _connect(self, patience_s: float) -> None:
         self.close()
         deadline = time.monotonic() + patience_s
-        security = None
-        if self._scheduler.startswith("tls://") and not self._tls and not self._configured():
+        # Without files of its own, from Dask's configuration.
+        given = {}
+        if self._tls:
+            names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+            given = dict(zip(names, self._tls, strict=True))
+        encrypted = self._scheduler.startswith("tls://")
+        hint = "" if encrypted else ", tls:// where it wants that"
+        security = self._distributed.Security(require_encryption=encrypted or None, **given)
+        files = [security.tls_ca_file, security.tls_client_cert, security.tls_client_key]
+        if encrypted and not all(files):
             raise StudyError(
                 f"{self._scheduler}: give --tls-ca and --tls-cert, or name them in Dask's own "
                 "configuration"
             )
-        if self._tls:
-            authority, certificate, key = self._tls
-            security = self._distributed.Security(
-                tls_ca_file=authority,
-                tls_client_cert=certificate,
-                tls_client_key=key,
-                require_encryption=True,
-            )
         while self._client is None:
             try:
-                self._reach()
+                reach(self._scheduler, files)
                 self._client = self._distributed.Client(
                     self._scheduler,
                     security=security,
@@ -284,29 +291,16 @@ class DaskCrew:
                     set_as_default=False,
                     direct_to_workers=False,
                 )
+            except StudyError:
+                raise
             except Exception as error:  # noqa: BLE001 - as above
-                words = str(error).splitlines()[0] if str(error) else type(error).__name__
                 if time.monotonic() > deadline or isinstance(error, TypeError | ValueError):
                     raise StudyError(
-                        f"{self._scheduler}: {words}; begin one by `dask scheduler` (see "
-                        "docs/cluster.md)"
+                        f"{self._scheduler}: {_words(error)}; begin one by `dask scheduler` (see "
+                        f"docs/cluster.md), or mend the address{hint}"
                     ) from None
                 time.sleep(1.0)
         self._check(deadline)
-
-    def _configured(self) -> bool:
-        """Tell whether Dask's configuration names certificates."""
-        import dask.config  # noqa: PLC0415 - an extra
-
-        return bool(dask.config.get("distributed.comm.tls.ca-file", None))
-
-    def _reach(self) -> None:
-        """Find out whether anybody listens: a client that fails takes long to notice and to end."""
-        place = urlsplit(self._scheduler)
-        if place.scheme not in {"tcp", "tls"} or not place.hostname or not place.port:
-            raise ValueError("no address such as tcp://HOST:8786 or tls://HOST:8786")
-        with socket.create_connection((place.hostname, place.port), timeout=CONNECT_S):
-            pass
 
     def _check(self, deadline: float) -> None:
         """Wait for a worker, and refuse those of another version."""

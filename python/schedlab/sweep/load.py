@@ -154,6 +154,8 @@ def _axis(table: Reader, study: Study) -> Axis:
     if not targets:
         raise table.error("target is missing; add what the axis sets")
     values = table.optional("values", list, [])
+    if "values" in table.values and not values:
+        raise table.error("values is empty; name some, or give low and high instead", "values")
     axis = Axis(
         name=table.optional("name", str, targets[0].rpartition(".")[2]),
         targets=targets,
@@ -164,6 +166,7 @@ def _axis(table: Reader, study: Study) -> Axis:
         logarithmic=table.optional("logarithmic", bool, default=False),
         whole=table.optional("whole", bool, default=True),
         kernels=table.texts("kernels", []),
+        place=table.where(),
     )
     table.finish()
     cases = [case.name for case in study.cases]
@@ -189,13 +192,14 @@ def _choices(top: Reader, study: Study) -> list[Choice]:
     """Read which figures are compared; those of the study's metrics by default."""
     found = []
     for table in top.tables("figure"):
-        better = table.one_of("better", ("higher", "lower", ""), "")
+        better = table.one_of("better", ("higher", "lower"), "")
         found.append(
             Choice(
                 figure=table.required("figure", str),
                 better=cast("Any", better or None),
                 unit=table.optional("unit", str, ""),
                 workload=table.optional("workload", str, "") or None,
+                place=table.where("figure"),
             )
         )
         table.finish()

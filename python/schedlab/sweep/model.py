@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Axis:
     """Values of a range are whole numbers."""
     kernels: Sequence[str] = ()
     """A ``kernel.`` target is set in these alone; in all by default."""
+    place: str = field(default="", compare=False)
+    """File and line where it stands."""
 
     def at(self, share: float) -> Any:
         """Give the value at a place from 0 to 1.
@@ -73,6 +75,8 @@ class Choice:
     unit: str
     workload: str | None = None
     """Of this workload alone; ``None`` for all."""
+    place: str = field(default="", compare=False)
+    """File and line where it stands."""
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from schedlab.simulation import simulate
 from schedlab.store import default_folder
 from schedlab.store.segments import KeySet, Segments
 from schedlab.study.execute import cpu_count
 from schedlab.study.plan import program
 from schedlab.study.reading import StudyError
-from schedlab.sweep import design
 from schedlab.sweep.crew import LocalCrew
 from schedlab.sweep.execute import Tally, execute
+from schedlab.sweep.first import missing_figures, try_first
 from schedlab.sweep.index import Index
 from schedlab.sweep.jobs import Jobs
 from schedlab.sweep.load import load
 from schedlab.sweep.model import Plan
-from schedlab.sweep.table import Row, frame, rows_frame, tabulate
+from schedlab.sweep.table import Row, figures_of, frame, rows_frame, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,10 +32,7 @@ if TYPE_CHECKING:
     from schedlab.sweep.sensitivity import Index as SobolIndex
     from schedlab.sweep.sequential import Until
 
-__all__ = ["Session", "SweepResult", "crew_for", "open_store", "run_sweep", "try_first"]
-
-# Long enough to see whether a run can begin.
-INSTANT_S = 1e-9
+__all__ = ["Session", "SweepResult", "crew_for", "open_store", "run_sweep"]
 
 # The table so far takes at most this share of the time, since it reads the whole store.
 TABLE_SHARE = 0.05
@@ -198,22 +193,11 @@ def run_sweep(
             from schedlab.sweep.sequential import settle  # noqa: PLC0415 - few sweeps do
 
             rows = settle(session, until)
-    return SweepResult(plan, rows, session.tally, session.segments, session.index)
-
-
-def try_first(todo: Jobs) -> None:
-    """Begin the first run of every workload and kernel, so that a misspelt target is told at once.
-
-    What a value makes impossible later on is recorded with its run.
-    """
-    from schedlab.sweep.resolve import Kitchen  # noqa: PLC0415 - a worker's, usually
-
-    kitchen = Kitchen(todo.recipe)
-    places = todo.cell_count // max(1, design.count(todo.plan))
-    for cell in itertools.islice(todo.cells(), places):
-        for job in todo.block(cell, 0).jobs:
-            run = kitchen.ready(job.machine, job.workload, job.kernel, job.settings, job.seed)
-            simulate(run.workload, machine=run.machine, kernel=run.kernel, duration_s=INSTANT_S)
+    result = SweepResult(plan, rows, session.tally, session.segments, session.index)
+    shown = {row.figure for row in rows}
+    if any(choice.figure not in shown for choice in plan.figures):
+        missing_figures(plan, figures_of(session.segments, session.index))
+    return result
 
 
 def _told(

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from schedlab.sweep.model import Plan
     from schedlab.sweep.run import Session, SweepResult
 
-__all__ = ["Row", "frame", "moments_of", "rows_frame", "tabulate", "values_of", "view"]
+__all__ = [
+    "Row",
+    "figures_of",
+    "frame",
+    "moments_of",
+    "rows_frame",
+    "tabulate",
+    "values_of",
+    "view",
+]
 
 
 @dataclass(frozen=True)
@@ -243,6 +252,19 @@ def frame(segments: Segments, index: Index) -> pl.DataFrame:
     with segments.connect() as connection:
         view(connection, index)
         return to_frame(connection, "FROM mine ORDER BY cell, iteration, variant, figure")
+
+
+def figures_of(segments: Segments, index: Index) -> dict[str, set[str]]:
+    """Give the names of the figures that runs of the plan have, by workload."""
+    with segments.connect() as connection:
+        view(connection, index)
+        found = connection.execute(
+            "SELECT DISTINCT workload, figure FROM mine WHERE figure IS NOT NULL"
+        ).fetchall()
+    names: dict[str, set[str]] = {}
+    for workload, figure in found:
+        names.setdefault(workload, set()).add(figure)
+    return names
 
 
 def values_of(session: Session, figure: str, cell: int, first: int) -> dict[int, list[float]]:

@@ -235,6 +235,18 @@ impl<O: Observer> Engine<'_, O> {
                 self.sched.set_affinity(cpu, affinity, &mut self.platform);
                 Step::GivesUp
             }
+            Op::MigrateDisable => {
+                self.sched.disable_migration(cpu);
+                Step::Done
+            }
+            Op::MigrateEnable => {
+                if self.progress[index].stage > 0 {
+                    return Step::Done;
+                }
+                self.progress[index].stage = 1;
+                self.sched.enable_migration(cpu, &mut self.platform);
+                Step::GivesUp
+            }
             Op::SystemCalls(count) => {
                 let call_ns = self.platform.machine.path_costs().syscall_ns;
                 self.compute(task, count.saturating_mul(call_ns), true)

@@ -40,6 +40,12 @@ pub enum SimError {
         "this kernel has no schedutil; choose another cpufreq governor, or a kernel from v4.7 on"
     )]
     NoSchedutil,
+    /// A kernel without `migrate_disable()`.
+    #[error(
+        "this kernel has no migrate_disable(), which the workload asks for; choose one from \
+         v5.11 on, or set migrate_disable under [rt] in its file"
+    )]
+    NoMigrateDisable,
     /// The kernel would not admit the deadline tasks (`sched_setattr()`, EBUSY).
     #[error(
         "deadline tasks reserve {reserved:.2} CPUs, but of this machine no more than {room:.2} can \
@@ -111,6 +117,9 @@ pub fn check(machine: &Machine, workload: &Workload, settings: &Settings) -> Res
         return Err(SimError::NoSchedutil);
     }
     workload.validate()?;
+    if workload.disables_migration() && !settings.sched.rt.migrate_disable {
+        return Err(SimError::NoMigrateDisable);
+    }
     workload.validate_on(machine)?;
     admit(machine, workload, settings)
 }

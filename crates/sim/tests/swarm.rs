@@ -253,12 +253,45 @@ fn deadlines(dice: &mut Dice, workload: &mut Workload, cpus: u32) {
     }
 }
 
+/// Has tasks of some programs stay on their CPU during one operation. The dice are others than those
+/// of the rest, so that the rest of a seed's case stays what it was.
+fn stay(dice: &mut Dice, workload: &mut Workload) {
+    for program in &mut workload.programs {
+        let ops = &mut program.ops;
+        let at = dice.below(ops.len() as u64) as usize;
+        let fits = !matches!(
+            ops[at],
+            Op::Repeat { .. }
+                | Op::Jump { .. }
+                | Op::Exec
+                | Op::Exit
+                | Op::ExitGroup
+                | Op::SetAffinity { .. }
+        );
+        if !fits || dice.chance(60) {
+            continue;
+        }
+        for op in ops.iter_mut() {
+            if let Op::Repeat { to, .. } | Op::Jump { to } = op
+                && *to as usize > at
+            {
+                *to += 2;
+            }
+        }
+        ops.insert(at + 1, Op::MigrateEnable);
+        ops.insert(at, Op::MigrateDisable);
+    }
+}
+
 /// One machine, kernel and workload; what is wrong with it, if anything is.
 fn case(seed: u64) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let machine = machine(&mut dice);
     let kernel = kernel(&mut dice);
-    let workload = workload(&mut dice, machine.cpu_count() as u32);
+    let mut workload = workload(&mut dice, machine.cpu_count() as u32);
+    if kernel.rt.migrate_disable {
+        stay(&mut Dice::new(!seed), &mut workload);
+    }
     let duration_ns = dice.within(5_000_000, 300_000_000);
     let settings = Settings {
         shuffle_ties: dice.chance(30),

@@ -12,6 +12,7 @@ mod outline;
 pub mod program;
 pub mod recorded;
 pub mod rt_app;
+mod sections;
 mod slots;
 mod validate;
 

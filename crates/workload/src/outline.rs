@@ -132,6 +132,8 @@ impl Workload {
                 let cpus = program.attributes.other_affinities.get(to as usize);
                 ("change CPUs", cpus.map_or_else(String::new, |cpus| format!("to {cpus}")))
             }
+            Op::MigrateDisable => ("stay on this CPU", String::new()),
+            Op::MigrateEnable => ("stay no longer", String::new()),
             Op::SystemCalls(count) => ("system calls", format!("{count} x")),
             Op::Fork { program, count, thread } => {
                 let comm = self.programs.get(program.0 as usize).map_or("?", |p| p.comm.as_str());

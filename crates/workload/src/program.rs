@@ -321,6 +321,12 @@ pub enum Op {
         /// That place.
         to: u32,
     },
+    /// From here to the [`Op::MigrateEnable`] that belongs to it the task stays on its CPU, though it
+    /// may be preempted or sleep there (`migrate_disable()`). Such sections may stand within one
+    /// another, but every way to an operation must lead through equally many of them.
+    MigrateDisable,
+    /// The end of such a section (`migrate_enable()`).
+    MigrateEnable,
     /// Enter the kernel so often and come back at once, as with a device that swallows what is
     /// written to it.
     SystemCalls(u64),

@@ -2,6 +2,7 @@
 
 use crate::error::WorkloadError;
 use crate::program::{Amount, MetricId, MetricKind, ObjectKind, Op, Which, Workload};
+use crate::sections::check_sections;
 use schedlab_machine::Machine;
 
 /// Tasks that a workload may create, as far as it can be told in advance.
@@ -83,6 +84,8 @@ impl Op {
                 | Op::Jump { .. }
                 | Op::Pick { .. }
                 | Op::Late(_)
+                | Op::MigrateDisable
+                | Op::MigrateEnable
                 | Op::Count { .. }
                 | Op::Mark(_)
                 | Op::Measure { .. }
@@ -173,18 +176,18 @@ impl Workload {
                 let comm = &program.comm;
                 return whole(format!("program {comm} is allowed on no CPU; name one"));
             }
+            let fault = |at: usize, what| WorkloadError::Operation {
+                workload: self.name.clone(),
+                program: program.comm.clone(),
+                at,
+                op: program.ops[at].name(),
+                what,
+            };
             for (at, op) in program.ops.iter().enumerate() {
                 let sets = program.attributes.other_affinities.len();
-                self.check(op, at, &program.ops, sets).map_err(|what| {
-                    WorkloadError::Operation {
-                        workload: self.name.clone(),
-                        program: program.comm.clone(),
-                        at,
-                        op: op.name(),
-                        what,
-                    }
-                })?;
+                self.check(op, at, &program.ops, sets).map_err(|what| fault(at, what))?;
             }
+            check_sections(&program.ops).map_err(|(at, what)| fault(at, what))?;
         }
         self.check_deadlines()?;
         self.check_counts()

@@ -50,7 +50,10 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ),
     ("autogroup", "autogroups are not modelled: every task is in the root group"),
     ("cfs_bandwidth", "bandwidth limits (CONFIG_CFS_BANDWIDTH) are not modelled"),
-    ("deadline", "deadline tasks are not modelled"),
+    (
+        "deadline",
+        "deadline tasks are as in 6.12 under every kernel: policy = \"deadline\" in workloads",
+    ),
     ("uclamp", "utilisation clamps belong to tasks: uclamp_min and uclamp_max in workloads"),
     ("numa_balancing", "automatic NUMA balancing (CONFIG_NUMA_BALANCING) is not modelled"),
     ("eas", "energy-aware placement is chosen by energy = \"v6.12\" under [wake]"),

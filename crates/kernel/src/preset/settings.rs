@@ -39,6 +39,7 @@ impl Kernel {
         settings.extend([
             ("rt.pull", kebab(&self.rt.pull)),
             ("rt.choice", kebab(&self.rt.choice)),
+            ("rt.migrate_disable", self.rt.migrate_disable.to_string()),
             ("rt.limit", kebab(&self.rt.limit)),
             ("rt.priority_map", self.rt.priority_map.name().to_owned()),
             ("nohz.variant", self.nohz.name().to_owned()),

@@ -72,6 +72,10 @@ pub struct RtRules {
     pub pull: Pull,
     /// Which CPU of a domain a task goes to if several run nothing more urgent.
     pub choice: Choice,
+    /// Tasks can stay on a CPU without keeping it (`migrate_disable()`): from v5.11 on
+    /// (af449901b84c). Before, only preemption as a whole could be disabled.
+    #[serde(default)]
+    pub migrate_disable: bool,
     /// What is left for fair tasks.
     pub limit: Limit,
     /// How what each CPU runs is kept.

@@ -20,8 +20,12 @@ impl Scheduler {
             // Its reservation is one of all CPUs together: EBUSY.
             return cpu;
         }
-        self.tasks[id.index()].affinity = affinity;
-        let allowed = *self.allowed(id) & CpuSet::first_n(self.cpus.len());
+        let allowed = self.affinities[affinity.0 as usize] & CpuSet::first_n(self.cpus.len());
+        if self.stays(id) && !allowed.contains(cpu) {
+            // It has asked to stay: EBUSY.
+            return cpu;
+        }
+        self.set_allowed_outside(id, affinity);
         if self.is_rt(id) {
             self.rt.entities[id.index()].cpus_allowed = allowed.weight() as u32;
         }

@@ -7,6 +7,7 @@ mod balance;
 mod deadline;
 mod energy;
 mod io_wait;
+mod migrate_disable;
 mod pick;
 mod placement;
 mod placement_classic;
@@ -106,6 +107,10 @@ pub struct Scheduler {
     tasks: Vec<Task>,
     entities: Vec<Entity>,
     affinities: Vec<CpuSet>,
+    /// Of each, the CPU if it is of one alone.
+    only: Vec<Option<CpuId>>,
+    /// The sets of one CPU each, once tasks ask to stay where they are.
+    singles: Vec<AffinityId>,
     nohz: Nohz,
     older_nohz: balance::OlderNohz,
     /// Some CPU has tasks to spare (`rd->overloaded`).
@@ -184,6 +189,8 @@ impl Scheduler {
             tasks: Vec::new(),
             entities: Vec::new(),
             affinities: vec![CpuSet::first_n(cpu_count)],
+            only: vec![CpuSet::first_n(cpu_count).first().filter(|_| cpu_count == 1)],
+            singles: Vec::new(),
             config,
             domains,
         };
@@ -289,8 +296,15 @@ impl Scheduler {
         let known = self.affinities.iter().position(|&other| other == allowed);
         AffinityId(known.unwrap_or_else(|| {
             self.affinities.push(allowed);
+            self.only.push(self.only_of(&allowed));
             self.affinities.len() - 1
         }) as u32)
+    }
+
+    /// The one CPU of the machine in a set that has no other.
+    fn only_of(&self, allowed: &CpuSet) -> Option<CpuId> {
+        let cpus = CpuSet::first_n(self.cpus.len());
+        allowed.first().filter(|_| allowed.weight_and(&cpus) == 1)
     }
 
     /// A task's class.

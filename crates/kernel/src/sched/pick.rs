@@ -84,6 +84,7 @@ impl Scheduler {
             return next;
         }
         if let Some(prev) = prev {
+            self.stay_behind(cpu, prev);
             match self.class(prev) {
                 Class::RealTime => self.put_prev_rt(cpu, prev),
                 Class::Deadline => {
@@ -208,6 +209,7 @@ impl Scheduler {
         hardware: &mut impl Hardware,
     ) {
         self.update_clock(cpu, hardware);
+        self.stay_behind(cpu, id);
         match self.class(id) {
             Class::RealTime => self.put_prev_rt(cpu, id),
             Class::Deadline => self.put_prev_dl(cpu, id),

@@ -1,6 +1,7 @@
 //! Tasks come: created, woken, placed on a CPU and enqueued there (`try_to_wake_up()`,
 //! `wake_up_new_task()`, `sched_exec()`).
 
+use super::migrate_disable::Staying;
 use super::run_queue::update_avg;
 use super::task::UTIL_AVG_UNCHANGED;
 use super::{Class, NewTask, Scheduler, Task, TaskState, TtwuQueue};
@@ -48,6 +49,7 @@ impl Scheduler {
             state: TaskState::New,
             cpu,
             affinity: new.affinity,
+            staying: Staying::default(),
             per_cpu_kthread: new.per_cpu_kthread,
             avg: Avg::new_task(load.weight),
             runnable: RunnableAvg::new_task(load.unscaled()),
@@ -207,6 +209,7 @@ impl Scheduler {
         }
         let class = self.class(id);
         let cpu = match class {
+            _ if self.stays(id) => prev_cpu,
             Class::RealTime => self.select_rt(id, waker_cpu, hardware),
             Class::Deadline => self.select_dl(id, waker_cpu, hardware),
             Class::Fair => self.select_wake(id, waker_cpu, flags, hardware),
@@ -244,6 +247,10 @@ impl Scheduler {
     ) -> CpuId {
         if let Some(rules) = self.config.classic {
             return self.select_wake_classic(rules, id, waker_cpu, flags, hardware);
+        }
+        // There is nothing to select (`nr_cpus_allowed` is 1), so that the waker is not told either.
+        if let Some(only) = self.only[self.tasks[id.index()].affinity.0 as usize] {
+            return only;
         }
         let current = self.rqs[waker_cpu.index()].curr;
         let mut waker = Waker {
@@ -443,7 +450,7 @@ impl Scheduler {
     /// (`sched_exec()`). Returns where it is now.
     pub fn exec(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> CpuId {
         let Some(id) = self.rqs[cpu.index()].curr else { return cpu };
-        if self.class(id) != Class::Fair {
+        if self.class(id) != Class::Fair || self.stays(id) {
             return cpu;
         }
         let to_cpu = self.select_slow(id, cpu, Occasion::Exec, hardware);

@@ -59,6 +59,8 @@ pub struct RunQueue {
     pub(super) clamps: QueuedClamps,
     /// The CPU that code on this one chose last where any would do (`distribute_cpu_mask_prev`).
     pub(super) chosen_last: Option<CpuId>,
+    /// The task that the stopper thread is to send away (`push_busy`, `push_work`).
+    pub(super) push_task: Option<TaskId>,
     /// How fast the CPU ran until the clocks were brought up to date, out of 1024.
     pub(super) frequency: u64,
 }
@@ -115,6 +117,7 @@ impl RunQueue {
             nr_iowait: 0,
             clamps: QueuedClamps::default(),
             chosen_last: None,
+            push_task: None,
             frequency: 1024,
         }
     }

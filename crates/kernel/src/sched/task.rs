@@ -7,6 +7,7 @@ use crate::fair::power_aware::tracking::RunnableAvg;
 use crate::fair::uclamp::TaskClamps;
 use crate::pelt::Avg;
 use crate::rt::RealTime;
+use crate::sched::migrate_disable::Staying;
 use schedlab_machine::CpuId;
 
 /// A registered set of allowed CPUs; 0 is all of them.
@@ -56,6 +57,8 @@ pub struct Task {
     pub cpu: CpuId,
     /// The CPUs it may use.
     pub affinity: AffinityId,
+    /// For how long it must stay where it is.
+    pub(super) staying: Staying,
     /// A kernel thread bound to one CPU.
     pub per_cpu_kthread: bool,
     /// Load tracking.

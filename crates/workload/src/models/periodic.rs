@@ -32,6 +32,9 @@ pub struct Options {
     pub uclamp_min: u16,
     /// Greatest utilisation for which each wants to be taken (`uclamp_max`), 0 to 1024.
     pub uclamp_max: u16,
+    /// What they compute in a period they compute on one CPU, though they may be preempted there
+    /// (`migrate_disable()`).
+    pub migrate_disable: bool,
     /// The first periods of neighbouring tasks begin this much apart, ns.
     pub stagger_ns: u64,
 }
@@ -68,6 +71,7 @@ impl Default for Options {
             nice: 0,
             uclamp_min: 0,
             uclamp_max: 1024,
+            migrate_disable: false,
             stagger_ns: 1_000,
         }
     }
@@ -102,8 +106,15 @@ impl Model for Options {
                 // After the timer its slot holds the expiry, from which both times count.
                 period
                     .op(Op::Timer { slot: expiry, period_ns: self.period_us * 1000 })
-                    .op(Op::Measure { metric: wakeup, since: expiry })
-                    .run(self.run_us * 1000)
+                    .op(Op::Measure { metric: wakeup, since: expiry });
+                if self.migrate_disable {
+                    period.op(Op::MigrateDisable);
+                }
+                period.run(self.run_us * 1000);
+                if self.migrate_disable {
+                    period.op(Op::MigrateEnable);
+                }
+                period
                     .op(Op::Measure { metric: response, since: expiry })
                     .op(Op::Count { metric: periods, amount: 1 });
             });

@@ -168,6 +168,7 @@ impl Scheduler {
             NohzRules::Pull {} => {}
         }
         self.push_running(cpu, hardware);
+        self.push_by_stopper(cpu, hardware);
     }
 
     /// The longest balancing interval, jiffies (`update_max_interval()`).

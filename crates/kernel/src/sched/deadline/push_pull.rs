@@ -78,6 +78,9 @@ impl Scheduler {
             self.tell(cpu, executing_cpu, hardware);
             return false;
         }
+        if self.stays(id) {
+            return false;
+        }
         let Some(later) = self.find_later(id, executing_cpu) else { return false };
         if later == cpu || !self.is_earliest(id, later) {
             return false;
@@ -95,7 +98,7 @@ impl Scheduler {
                 continue;
             }
             let mut pushable = self.dl.queues[src_cpu.index()].pushable.all().iter();
-            let allowed = |&&(_, id): &&(u64, TaskId)| self.allowed(id).contains(cpu);
+            let allowed = |&&(_, id): &&(u64, TaskId)| self.allowed_outside(id).contains(cpu);
             let Some(&(deadline_ns, id)) = pushable.find(allowed) else { continue };
             // What is earlier than the task that runs there is about to run there.
             let about_to_run = self.rqs[src_cpu.index()].curr.is_some_and(|curr| {
@@ -103,7 +106,11 @@ impl Scheduler {
                     && before(deadline_ns, self.dl.entities[curr.index()].deadline_ns())
             });
             if self.is_earliest(id, cpu) && !about_to_run {
-                self.move_to_preempt(id, cpu, cpu, hardware);
+                if self.stays(id) {
+                    self.ask_stopper_to_push(src_cpu, cpu, hardware);
+                } else {
+                    self.move_to_preempt(id, cpu, cpu, hardware);
+                }
             }
         }
     }

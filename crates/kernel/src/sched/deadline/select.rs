@@ -10,8 +10,8 @@ use schedlab_machine::{CpuId, CpuSet};
 
 impl Scheduler {
     /// True if another CPU may take it (`nr_cpus_allowed` is more than 1).
-    pub(super) fn roams(&self, id: TaskId) -> bool {
-        self.allowed(id).weight_and(&CpuSet::first_n(self.cpus.len())) > 1
+    pub(in crate::sched) fn roams(&self, id: TaskId) -> bool {
+        self.allowed_outside(id).weight_and(&CpuSet::first_n(self.cpus.len())) > 1
     }
 
     /// What the map of deadlines is asked for.
@@ -26,7 +26,7 @@ impl Scheduler {
     }
 
     /// The task's deadline is before all of a CPU (`dl_task_is_earliest_deadline()`).
-    pub(super) fn is_earliest(&self, id: TaskId, cpu: CpuId) -> bool {
+    pub(in crate::sched) fn is_earliest(&self, id: TaskId, cpu: CpuId) -> bool {
         let deadline_ns = self.dl.entities[id.index()].deadline_ns();
         let earliest_ns = self.dl.queues[cpu.index()].earliest_ns;
         earliest_ns.is_none_or(|earliest_ns| before(deadline_ns, earliest_ns))
@@ -35,7 +35,7 @@ impl Scheduler {
     /// The CPU that can wait longest would take the task (`cpudl_find()` without a mask to fill
     /// in).
     pub(super) fn finds_later(&self, id: TaskId) -> bool {
-        let task = self.wanted(id, self.allowed(id));
+        let task = self.wanted(id, self.allowed_outside(id));
         self.dl.map.as_ref().is_some_and(|map| map.is_latest_later(&task))
     }
 
@@ -55,7 +55,7 @@ impl Scheduler {
                 && self.roams(id)
         });
         if let Some(capacities) = &self.dl.capacities {
-            waits |= !self.wanted(id, self.allowed(id)).fits(capacities[prev_cpu.index()]);
+            waits |= !self.wanted(id, self.allowed_outside(id)).fits(capacities[prev_cpu.index()]);
         }
         let later = if waits { self.find_later(id, this_cpu) } else { None };
         let cpu = later.filter(|&later| self.is_earliest(id, later)).unwrap_or(prev_cpu);
@@ -69,11 +69,11 @@ impl Scheduler {
 
     /// Of the CPUs without deadline tasks, or else the one with the latest deadline if it is after
     /// the task's, the one nearest to where the task was (`find_later_rq()`).
-    pub(super) fn find_later(&mut self, id: TaskId, this_cpu: CpuId) -> Option<CpuId> {
+    pub(in crate::sched) fn find_later(&mut self, id: TaskId, this_cpu: CpuId) -> Option<CpuId> {
         if !self.roams(id) {
             return None;
         }
-        let allowed = *self.allowed(id) & CpuSet::first_n(self.cpus.len());
+        let allowed = *self.allowed_outside(id) & CpuSet::first_n(self.cpus.len());
         let task = self.wanted(id, &allowed);
         let later = self.dl.map.as_ref()?.find(&task, self.dl.capacities.as_deref());
         if later.is_empty() {

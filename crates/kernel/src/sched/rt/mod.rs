@@ -337,7 +337,7 @@ impl Scheduler {
             return;
         }
         let Some(level) = Level::of_prio(new.prio) else { return };
-        let goes = |id: TaskId| self.rt.map.any_lower(cpu, level, self.allowed(id));
+        let goes = |id: TaskId| self.rt.map.any_lower(cpu, level, self.allowed_outside(id));
         if !old.is_migratable() || !goes(curr) || (new.is_migratable() && goes(id)) {
             return;
         }

@@ -58,12 +58,19 @@ impl Scheduler {
         executing_cpu: CpuId,
         hardware: &mut impl Hardware,
     ) {
-        while self.push_one(cpu, executing_cpu, hardware) {}
+        while self.push_one(cpu, executing_cpu, false, hardware) {}
     }
 
     /// Pushes the most urgent waiting task away. `false` if there is none, or no CPU runs anything
     /// less urgent (`push_rt_task()`).
-    fn push_one(&mut self, cpu: CpuId, executing_cpu: CpuId, hardware: &mut impl Hardware) -> bool {
+    /// Where an interrupt asks for it (`pull`), the running task makes room for one that has to stay.
+    fn push_one(
+        &mut self,
+        cpu: CpuId,
+        executing_cpu: CpuId,
+        pull: bool,
+        hardware: &mut impl Hardware,
+    ) -> bool {
         let Some(&(prio, id)) = self.rt.queues[cpu.index()].queue.pushable().first() else {
             return false;
         };
@@ -73,12 +80,34 @@ impl Scheduler {
             self.tell(cpu, executing_cpu, hardware);
             return false;
         }
-        let Some(lowest) = self.find_lowest(id, executing_cpu) else { return false };
-        if lowest == cpu || self.rt.queues[lowest.index()].queue.highest() <= prio {
+        if self.stays(id) {
+            if pull
+                && self.rqs[cpu.index()].push_task.is_none()
+                && let Some(curr) = self.rqs[cpu.index()].curr.filter(|&curr| self.is_rt(curr))
+                && self.find_lowest(curr, executing_cpu).is_some_and(|lowest| lowest != cpu)
+            {
+                self.ask_stopper_to_push(cpu, executing_cpu, hardware);
+            }
+            return false;
+        }
+        let Some(lowest) = self.find_less_urgent(id, executing_cpu) else { return false };
+        if lowest == cpu {
             return false;
         }
         self.move_to_preempt(id, lowest, executing_cpu, hardware);
         true
+    }
+
+    /// The CPU that [`Scheduler::find_lowest`] finds, unless something as urgent runs there by now
+    /// (`find_lock_lowest_rq()`).
+    pub(in crate::sched) fn find_less_urgent(
+        &mut self,
+        id: TaskId,
+        executing_cpu: CpuId,
+    ) -> Option<CpuId> {
+        let prio = self.rt.entities[id.index()].prio;
+        let lowest = self.find_lowest(id, executing_cpu)?;
+        (self.rt.queues[lowest.index()].queue.highest() > prio).then_some(lowest)
     }
 
     /// Moves a waiting task to a CPU that it preempts.
@@ -113,11 +142,15 @@ impl Scheduler {
                 continue;
             }
             let mut pushable = src.pushable().iter();
-            let fits = |&&(_, id): &&(u8, TaskId)| self.allowed(id).contains(cpu);
+            let fits = |&&(_, id): &&(u8, TaskId)| self.allowed_outside(id).contains(cpu);
             let Some(&(prio, id)) = pushable.find(fits) else { continue };
             // What is more urgent than the task that runs there is about to run there.
             if prio < highest && prio >= self.curr_prio(src_cpu) {
-                self.move_to_preempt(id, cpu, cpu, hardware);
+                if self.stays(id) {
+                    self.ask_stopper_to_push(src_cpu, cpu, hardware);
+                } else {
+                    self.move_to_preempt(id, cpu, cpu, hardware);
+                }
             }
         }
     }
@@ -143,7 +176,7 @@ impl Scheduler {
             return;
         }
         self.update_clock(cpu, hardware);
-        self.push_all(cpu, cpu, hardware);
+        while self.push_one(cpu, cpu, true, hardware) {}
         let next = match self.rt.map.domain() {
             Some(domain) => domain.pass_on(cpu),
             None => self.next_visit(cpu),

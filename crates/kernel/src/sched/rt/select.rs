@@ -67,9 +67,9 @@ impl Scheduler {
         let active = CpuSet::first_n(self.cpus.len());
         let lowest = if self.domains.asym_cpucapacity_active() {
             let fits = |cpu| self.rt_fits(id, cpu);
-            self.rt.map.find_fitting(this_cpu, level, self.allowed(id), &active, fits)
+            self.rt.map.find_fitting(this_cpu, level, self.allowed_outside(id), &active, fits)
         } else {
-            self.rt.map.find(this_cpu, level, self.allowed(id), &active)
+            self.rt.map.find(this_cpu, level, self.allowed_outside(id), &active)
         };
         if lowest.is_empty() {
             return None;

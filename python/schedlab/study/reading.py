@@ -7,6 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlab.simulation import near
+from schedlab.study.each import EachError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,15 +136,20 @@ class Reader:
         return Reader(values, self.file, self.lines, f"{self.place}.{key}" if self.place else key)
 
     def tables(self, key: str) -> list[Reader]:
-        """Read an array of tables, none if left out."""
+        """Read an array of tables, none if left out; one with ``each`` stands for several."""
         rows = self.optional(key, list, [])
         if not all(isinstance(row, dict) for row in rows):
             raise self.error(f"{key} must be tables: [[{key}]]", key)
         place = f"{self.place}.{key}" if self.place else key
-        return [
-            Reader(row, self.file, self.lines, f"{place}[{index}]")
-            for index, row in enumerate(rows)
-        ]
+        readers = []
+        for index, row in enumerate(rows):
+            own = f"{place}[{index}]"
+            try:
+                expanded = expand(row)
+            except EachError as error:
+                raise self.error(str(error), f"{key}[{index}].each") from None
+            readers += [Reader(one, self.file, self.lines, own) for one in expanded]
+        return readers
 
     def finish(self) -> None:
         """Refuse keys that nothing has read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
-    metavar="OUT.html",
-    help="Write what was simulated as plots.",
+    metavar="OUT.html|.svg",
+    help="Write what was simulated as plots: a page, or an .svg drawing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -150,27 +150,36 @@ def _plot(rows: list[dict[str, Any]], out: Path) -> None:
 
     frame = pl.DataFrame(rows)
 
-    def drawing(column: str, title: str, scale: Literal["linear", "log"]) -> Any:
+    def drawing(column: str, title: str, *, logarithmic: bool = False) -> Any:
+        powers = alt.Axis(values=[10**power for power in range(10)]) if logarithmic else alt.Axis()
         return (
             alt.Chart(_points(frame, column))
             .mark_line(point=True)
             .encode(
-                x=alt.X("cpus:Q", title="CPUs").scale(type="log", base=2),
-                y=alt.Y("value:Q", title=title).scale(type=scale),
-                color=alt.Color("layout:N", title="layout", sort=None),
+                x=alt.X("cpus:Q", title="CPUs").scale(type="log", base=2, nice=False),
+                y=alt.Y("value:Q", title=None, axis=powers).scale(
+                    type="log" if logarithmic else "linear"
+                ),
+                color=alt.Color("layout:N", title="layout", sort=None).legend(
+                    orient="bottom", columns=8
+                ),
                 tooltip=["layout:N", "cpus:Q", "value:Q"],
             )
-            .properties(width=420, height=300, title=title)
+            .properties(width=420, height=280, title=title)
         )
 
-    times = drawing("find_mean_ns", "time per search, ns", "log") | drawing(
-        "set_mean_ns", "time per change, ns", "log"
+    times = drawing("find_mean_ns", "time per search, ns", logarithmic=True) | drawing(
+        "set_mean_ns", "time per change, ns", logarithmic=True
     )
-    counts = drawing("find_lines", "lines per search", "linear") | drawing(
-        "set_lines", "lines per change", "linear"
+    counts = drawing("find_lines", "lines per search", logarithmic=True) | drawing(
+        "set_lines", "lines per change"
     )
+    drawn = alt.vconcat(times, counts)
+    if out.suffix == ".svg":
+        drawn.save(out, format="svg")
+        return
     # One page that works offline.
-    alt.vconcat(times, counts).save(out, format="html", inline=True)
+    drawn.save(out, format="html", inline=True)
 
 
 def _points(frame: pl.DataFrame, column: str) -> Any:

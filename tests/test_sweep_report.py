@@ -15,6 +15,7 @@ from schedlab.cli import main
 from schedlab.report.sweep_charts import FAINT
 from schedlab.sweep.design import points
 from schedlab.sweep.load import parse
+from schedlab.sweep.run import run_sweep
 from schedlab.sweep.sensitivity import indices
 from schedlab.sweep.table import Row
 
@@ -156,6 +157,9 @@ def test_a_sweep_tells_what_matters(tmp_path: Path) -> None:
     by_axis = {(each["variant"], each["axis"]): each["total"] for each in told["indices"]}
     assert by_axis["v6.12", "run_us"] > 3 * by_axis["v6.12", "b"]
     assert "what matters" in page
+    result = run_sweep(parse(text, "plan.toml", tmp_path), store=tmp_path / "store")
+    found = result.sensitivity.select("variant", "axis", "total").rows()
+    assert {(variant, axis): total for variant, axis, total in found} == by_axis
 
 
 NOTEBOOK = Path(__file__).parent.parent / "docs" / "sweep.ipynb"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import beat
 import pytest
 from click.testing import CliRunner, Result
+from postgres_server import postgres_server
 from schedlab.cli import main
 from schedlab.study import StudyError, load
 from schedlab.tune import Objective, Parameter, tune_study
@@ -158,6 +159,31 @@ def test_a_search_may_stand_in_a_database(study: Path) -> None:
     assert "secret" not in refused.output
 
 
+def test_several_may_work_at_one_search_in_postgresql(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*BURST, "--objective", "energy", "--trials", "6", "--iterations", "2", "--fresh", "2")
+    with postgres_server() as url:
+        command = [sys.executable, "-c", "from schedlab.cli import main; main()", "tune"]
+        command += [str(study), *words, "--store", str(study.parent / "other"), "--storage", url]
+        other = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        found = tune(study, *words, "--storage", url, "--json")
+        assert found.exit_code == 0, found.output
+        assert other.wait(60) == 0
+        # All that both did is there, and each number once.
+        told = json.loads(tune(study, *words, "--storage", url, "--json").stdout)
+        numbers = [trial["number"] for trial in told["trials"]]
+        assert len(set(numbers)) == len(numbers) >= 6
+        assert told["front"][0]["number"] in numbers
+        missing = tune(study, *words, "--storage", f"{url}x")
+        assert missing.exit_code == 2
+        assert 'database "postgresx" does not exist' in missing.output
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    refused = tune(study, *words, "--storage", "postgresql://127.0.0.1:1/x")
+    assert refused.exit_code == 2
+    assert "for PostgreSQL, `pip install psycopg[binary]` brings it" in refused.output
+
+
 def test_words_are_chosen_among(study: Path) -> None:
     result = tune_study(
         study,
@@ -176,6 +202,13 @@ def test_words_are_chosen_among(study: Path) -> None:
         "haltpoll",
     }
     assert result.front[0].values["governor"] != "haltpoll"
+    # The same as frames, for notebooks.
+    trials = result.table
+    assert trials["trial"].to_list() == [trial.number for trial in result.trials]
+    assert trials["min:energy, change %"].to_list() == [t.changes_pct[0] for t in result.trials]
+    confirmed = result.confirmed
+    assert confirmed["where"].unique(maintain_order=True).to_list() == ["search", "fresh"]
+    assert confirmed.filter(where="fresh", kernel="tuned")["n"].to_list() == [2]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="TARGET=LOW..HIGH[:log]|A,B,C",
-    help="What may vary, such as governor.util_threshold=1..512; several times for several.",
+    help="What may vary, such as governor.utilization_shift=1..10; several times for several.",
 )
 @click.option(
     "--objective",

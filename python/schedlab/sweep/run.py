@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -63,6 +63,13 @@ class SweepResult:
         from schedlab.sweep.sensitivity import indices  # noqa: PLC0415 - SALib is an extra
 
         return indices(self.plan, self.rows)
+
+    @property
+    def sensitivity(self) -> pl.DataFrame:
+        """The indices as a Polars frame: a row per place, variant, figure and axis."""
+        import polars as pl  # noqa: PLC0415 - the command line prints no frames
+
+        return pl.DataFrame([asdict(each) for each in self.indices])
 
     @property
     def runs(self) -> pl.DataFrame:

@@ -13,6 +13,8 @@ from schedlab.sweep.model import Axis
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import polars as pl
+
     from schedlab.study.model import Study
     from schedlab.sweep.execute import Tally
     from schedlab.sweep.model import Plan
@@ -38,8 +40,8 @@ class Parameter:
     def parse(cls, text: str) -> Self:
         """Read ``TARGET=LOW..HIGH``, with ``:log`` for steps by factors, or ``TARGET=A,B,C``.
 
-        >>> Parameter.parse("governor.util_threshold=1..512:log").axis.targets
-        ['kernel.cpuidle.util_threshold']
+        >>> Parameter.parse("governor.utilization_shift=1..10:log").axis.targets
+        ['kernel.cpuidle.utilization_shift']
         >>> Parameter.parse("kernel.cpuidle.governor=menu-6.1,teo-6.1").axis.values
         ['menu-6.1', 'teo-6.1']
 
@@ -52,7 +54,7 @@ class Parameter:
         if not equals or "." not in target or not words:
             raise StudyError(
                 f"--parameter {text}: write TARGET=LOW..HIGH or TARGET=A,B,C, such as "
-                "governor.util_threshold=1..512"
+                "governor.utilization_shift=1..10"
             )
         name = target.rpartition(".")[2]
         found = RANGE.fullmatch(words)
@@ -143,3 +145,51 @@ class TuneResult:
     held_out: Mapping[int, Sequence[Row]]
     """The same on workloads that it has not seen; none where none was given."""
     tally: Tally
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The trials as a Polars frame, a row each."""
+        import polars as pl  # noqa: PLC0415 - `--help` needs none
+
+        aims = [each.name for each in self.objectives]
+        return pl.DataFrame(
+            [
+                {
+                    "trial": trial.number,
+                    **trial.values,
+                    **{
+                        f"{aim}, change %": change
+                        for aim, change in zip(aims, trial.changes_pct, strict=True)
+                    },
+                    "iterations": trial.iterations,
+                    "pruned": trial.pruned,
+                }
+                for trial in self.trials
+            ],
+            infer_schema_length=None,
+        )
+
+    @property
+    def confirmed(self) -> pl.DataFrame:
+        """The front as a Polars frame: a row per trial, ``where`` it ran, workload and figure.
+
+        ``where`` is ``search``, ``fresh`` or ``held_out``; each figure has a row ``untuned`` and a
+        row ``tuned``.
+        """
+        import polars as pl  # noqa: PLC0415 - as above
+
+        from schedlab.sweep.table import rows_frame  # noqa: PLC0415 - as above
+
+        parts = [
+            rows_frame(self.plan, rows[trial.number]).select(
+                pl.lit(trial.number).alias("trial"), pl.lit(where).alias("where"), pl.all()
+            )
+            for trial in self.front
+            for where, rows in (
+                ("search", self.search),
+                ("fresh", self.fresh),
+                ("held_out", self.held_out),
+            )
+            if rows[trial.number]
+        ]
+        return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()

@@ -106,6 +106,8 @@ def tune_study(
         search = _Search(session, aims, _optuna_study(plan, aims, storage, store))
         search.run(trials, told)
         front = search.front()
+        # Others who search the same may go on meanwhile.
+        tried = search.trials()
     with Session(plan, **options) as session:
         before = _confirm(session, front)
     count = fresh or max(10, 2 * plan.iterations)
@@ -125,7 +127,7 @@ def tune_study(
     return TuneResult(
         plan=plan,
         objectives=aims,
-        trials=search.trials(),
+        trials=tried,
         front=front,
         search=before,
         fresh={n: [row for row in own if row.workload in seen] for n, own in rows.items()},
@@ -223,8 +225,16 @@ def _optuna_study(
         try:
             kept = optuna.storages.RDBStorage(storage)
         except Exception as error:  # noqa: BLE001 - drivers of databases have no common error
+            at = storage.rpartition("@")[2]
+            if isinstance(error, ImportError):
+                raise StudyError(
+                    f"--storage {at}: no driver for such a database; for PostgreSQL, "
+                    "`pip install psycopg[binary]` brings it"
+                ) from None
             words = str(error).splitlines()[0]
-            raise StudyError(f"--storage {storage.rpartition('@')[2]}: {words}") from None
+            raise StudyError(
+                f"--storage {at}: {words}; write it as postgresql://USER@HOST/NAME"
+            ) from None
     study = optuna.create_study(
         storage=kept,
         study_name=name,

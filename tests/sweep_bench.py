@@ -126,6 +126,26 @@ def _print(what: str, cpu: float, walls: tuple[float, float], bare: float, tally
     )
 
 
+def scheduler(folder: Path, batches: int = 5000) -> None:
+    """Tell what Dask's scheduler spends on a batch, of which it hands out one after the other."""
+    import distributed  # noqa: PLC0415 - what this measures alone needs
+
+    with Cluster(folder) as cluster:
+        client: Any = distributed.Client(cluster.address, set_as_default=False)  # type: ignore[no-untyped-call]
+        client.wait_for_workers(2)
+        client.gather(client.map(abs, range(20), pure=False))
+        pid = cluster.processes["scheduler"].pid
+        before, begun = _cpu_of(pid), time.monotonic()
+        client.gather([client.submit(abs, number, pure=False) for number in range(batches)])
+        cpu, wall = _cpu_of(pid) - before, time.monotonic() - begun
+        client.close()
+    each_ms = 1000 * cpu / batches
+    print(
+        f"{batches} batches of nothing: {wall:.1f} s; the scheduler's CPU time is {each_ms:.2f} ms "
+        f"each, {1000 / each_ms:.0f} a second at the most"
+    )
+
+
 class Recorder:
     """A crew that simulates nothing and stores what a run might yield."""
 
@@ -237,7 +257,7 @@ def answers(folder: Path, figures: int = 1_000_000) -> None:
     assert took < OPEN_S
 
 
-WHAT = {"throughput": throughput, "memory": memory, "answers": answers}
+WHAT = {"throughput": throughput, "scheduler": scheduler, "memory": memory, "answers": answers}
 
 
 def main(words: Sequence[str]) -> None:

@@ -97,6 +97,15 @@ impl CpuSet {
         was_in
     }
 
+    /// Takes every CPU out of the set.
+    #[inline]
+    pub fn clear(&mut self) {
+        for index in self.in_use() {
+            self.words[index] = 0;
+        }
+        self.used = 0;
+    }
+
     /// Whether `cpu` is in the set. A number beyond [`CPUS_MAX`] never is.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
@@ -220,6 +229,21 @@ impl CpuSet {
     #[inline]
     pub fn intersects(&self, other: &Self) -> bool {
         self.in_use().any(|index| self.words[index] & other.words[index] != 0)
+    }
+
+    /// Whether the sets share a CPU that is not in `without`.
+    ///
+    /// ```
+    /// # use schedlab_machine::CpuSet;
+    /// let (a, b): (CpuSet, CpuSet) = ("1-3,70".parse()?, "3,70".parse()?);
+    /// assert!(a.intersects_beyond(&b, &"3".parse()?));
+    /// assert!(!a.intersects_beyond(&b, &"3,70".parse()?));
+    /// # Ok::<(), schedlab_machine::CpuSetError>(())
+    /// ```
+    #[inline]
+    pub fn intersects_beyond(&self, other: &Self, without: &Self) -> bool {
+        let shared = |index: usize| self.words[index] & other.words[index] & !without.words[index];
+        bits(self.used & other.used).any(|index| shared(index) != 0)
     }
 
     /// Whether every CPU of this set is in `other` (`cpumask_subset()`).

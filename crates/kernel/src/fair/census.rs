@@ -18,6 +18,8 @@ pub struct Census {
     pub queued: CpuSet,
     /// With more than one fair task.
     pub crowded: CpuSet,
+    /// With more than one task of any class.
+    pub loaded: CpuSet,
     /// What each CPU does, to see what changes.
     kinds: Vec<Kind>,
 }
@@ -31,6 +33,7 @@ impl Kind {
     const FREE: u8 = 2;
     const QUEUED: u8 = 4;
     const CROWDED: u8 = 8;
+    const LOADED: u8 = 16;
 
     #[inline]
     fn of(state: &CpuState) -> Kind {
@@ -39,7 +42,8 @@ impl Kind {
             bit(state.is_idle(), Kind::IDLE)
                 | bit(state.is_available(), Kind::FREE)
                 | bit(state.h_nr_queued > 0, Kind::QUEUED)
-                | bit(state.h_nr_queued > 1, Kind::CROWDED),
+                | bit(state.h_nr_queued > 1, Kind::CROWDED)
+                | bit(state.nr_running > 1, Kind::LOADED),
         )
     }
 
@@ -72,6 +76,7 @@ impl Census {
         set(&mut self.free, cpu, kind.has(Kind::FREE));
         set(&mut self.queued, cpu, kind.has(Kind::QUEUED));
         set(&mut self.crowded, cpu, kind.has(Kind::CROWDED));
+        set(&mut self.loaded, cpu, kind.has(Kind::LOADED));
         if kind.has(Kind::IDLE) == before.has(Kind::IDLE) {
             return;
         }

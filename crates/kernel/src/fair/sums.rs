@@ -94,13 +94,16 @@ pub struct Sums {
     parts: Vec<Vec<Parts>>,
     /// There is a group of such domains, so that their sums are worth keeping.
     kept: bool,
-    /// CPUs do not differ, so that sums tell all that balancing asks for.
+    /// CPUs do not differ, so that sums tell all that balancing asks for, but for what other classes
+    /// take from single CPUs.
     plain: bool,
+    /// They take something.
+    reduced: bool,
 }
 
 impl Sums {
-    /// Of run queues that are in this state. With `plain`, CPUs do not differ and nothing but fair
-    /// tasks takes capacity from them; else sums do not tell enough, and groups consist of CPUs.
+    /// Of run queues that are in this state. With `plain`, CPUs do not differ; else sums do not tell
+    /// enough, and groups consist of CPUs.
     pub fn new(domains: &Domains, cpus: &[CpuState], plain: bool) -> Sums {
         let within_cache = |cpu: CpuId| {
             let stack = domains.stack(cpu).iter().map(|membership| membership.domain);
@@ -141,6 +144,7 @@ impl Sums {
             parts,
             kept,
             plain,
+            reduced: false,
         };
         for (index, state) in cpus.iter().enumerate() {
             sums.change(CpuId(index as u32), &CpuSums::default(), &CpuSums::of(state));
@@ -154,10 +158,22 @@ impl Sums {
         self.kept
     }
 
-    /// The sums of a group tell all that balancing asks of it.
+    /// CPUs do not differ.
+    #[inline]
+    pub fn plain(&self) -> bool {
+        self.plain
+    }
+
+    /// The sums of a group tell all that balancing asks of it: nothing but fair tasks takes capacity
+    /// from CPUs, which do not differ.
     #[inline]
     pub fn suffice(&self) -> bool {
-        self.plain
+        self.plain && !self.reduced
+    }
+
+    /// From now on, tasks of other classes take capacity from CPUs.
+    pub fn expect_reduced(&mut self) {
+        self.reduced = true;
     }
 
     /// The sums of a group.
@@ -191,8 +207,12 @@ impl Sums {
         &self.parts[domain as usize][group]
     }
 
-    /// The sums of a core, cluster or cache, by its domain; `None` for wider ones, which have none.
+    /// The sums of a core, cluster or cache, by its domain; `None` for wider ones, which have none,
+    /// and if no sums are kept.
     pub fn known(&self, domains: &Domains, domain: u32) -> Option<&CpuSums> {
+        if !self.kept {
+            return None;
+        }
         let cpu = domains.domains[domain as usize].span.first()?;
         self.of_cpu[cpu.index()].contains(&domain).then(|| &self.domains[domain as usize])
     }

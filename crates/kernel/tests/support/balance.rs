@@ -1,7 +1,9 @@
 //! Drives load balancing by the commands of the `balance` and `nohz` vectors.
 
 use super::fair_state::{State, mask, number};
-use schedlab_kernel::fair::balance::{Balance, BalanceRules, CpuIdle, Migration, SourceKind};
+use schedlab_kernel::fair::balance::{
+    Balance, BalanceRules, CpuIdle, Migration, Quiet, SourceKind,
+};
 use schedlab_kernel::fair::capacity::update_group_capacity;
 use schedlab_kernel::fair::census::Census;
 use schedlab_kernel::fair::nohz::{Kick, KickFlags, Nohz};
@@ -80,6 +82,12 @@ impl Driver {
             .ok()
             .zip(busiest)
             .and_then(|(found, (group, _))| balance.source(group, found, stats.source_kind));
+        if let Some(quiet) = balance.quiet() {
+            // The short way to nothing comes to the same.
+            let Quiet { overloaded, nr_idle_scan } = quiet;
+            assert_eq!((overloaded, nr_idle_scan), (stats.overloaded, stats.nr_idle_scan));
+            assert_eq!((found, busiest.is_some()), (Err(Migration::default()), false));
+        }
         let migration = found.map_or_else(|migration| migration, |found| found.migration);
         let group = found.ok().and(busiest).map(|(group, _)| &group.span);
         let migration = match migration {

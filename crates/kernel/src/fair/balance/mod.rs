@@ -6,8 +6,11 @@
 //! as over-utilised.
 
 mod imbalance;
+mod quiet;
 mod source;
 mod stats;
+
+pub use quiet::Quiet;
 
 use super::census::Census;
 use super::group::GroupStats;

@@ -68,7 +68,7 @@ impl<'a> Balance<'a> {
                 self.domains.get(child).flags.has(DomainFlags::PREFER_SIBLING)
             });
         }
-        stats.nr_idle_scan = self.nr_idle_scan(domain, sum_util);
+        stats.nr_idle_scan = self.nr_idle_scan(domain, || sum_util);
         stats
     }
 
@@ -114,7 +114,7 @@ impl<'a> Balance<'a> {
             }
         };
         match (parts, self.sums) {
-            (Some(parts), Some(sums)) if sums.suffice() => {
+            (Some(parts), Some(sums)) if sums.plain() => {
                 let part = sums.of(parts, self.cpus);
                 stats.load = part.load;
                 stats.util = part.util;
@@ -123,6 +123,9 @@ impl<'a> Balance<'a> {
                 stats.sum_nr_running = part.nr_running;
                 stats.idle_cpus = part.idle_cpus;
                 *overloaded |= part.overloaded_cpus > 0;
+                if !sums.suffice() && !local && self.idle.is_idle() && stats.sum_h_nr_running > 0 {
+                    stats.misfit_task_load = self.squeezed_load(domain, group);
+                }
             }
             (Some(Parts::Cpus(cpus)), _) => cpus.iter().for_each(|&cpu| add(cpu)),
             _ => (group.span & *self.candidates).iter().for_each(add),
@@ -142,6 +145,16 @@ impl<'a> Balance<'a> {
             stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
         }
         stats
+    }
+
+    /// The largest load of a CPU whose only fair task has too little left of it, where CPUs do not
+    /// differ.
+    fn squeezed_load(&self, domain: &Domain, group: &Group) -> u64 {
+        let busy = group.span.iter_and(&self.census.queued).map(|cpu| self.state(cpu));
+        let squeezed = busy.filter(|state| {
+            !state.is_idle() && state.h_nr_queued == 1 && is_reduced(state, domain.imbalance_pct)
+        });
+        squeezed.map(|state| state.load).max().unwrap_or_default()
     }
 
     /// The pulling CPU is preferred to the group's (`sched_group_asym()`). Priorities mean nothing
@@ -225,13 +238,17 @@ impl<'a> Balance<'a> {
 
     /// How many CPUs of the cache a wake-up may look at: all when it is idle, none from 85 % of
     /// its capacity on (`update_idle_cpu_scan()`).
-    fn nr_idle_scan(&self, domain: &Domain, sum_util: u64) -> Option<u32> {
+    pub(super) fn nr_idle_scan(
+        &self,
+        domain: &Domain,
+        sum_util: impl FnOnce() -> u64,
+    ) -> Option<u32> {
         let weight = u64::from(self.domains.llc_size(self.dst_cpu));
         if self.idle == CpuIdle::NewlyIdle || u64::from(domain.weight) != weight {
             return None;
         }
         self.domains.llc(self.dst_cpu)?;
-        let mean = sum_util / weight;
+        let mean = sum_util() / weight;
         let pct = u64::from(domain.imbalance_pct);
         let used = (mean * mean * pct * pct / (10_000 * 1024)).min(1024);
         Some(((1024 - used) * weight / 1024) as u32)

@@ -8,7 +8,6 @@ use crate::fair::balance::{Balance, BalanceMode, CpuIdle, DetachLimit, Migration
 use crate::fair::capacity::{is_reduced, update_group_capacity};
 use crate::fair::entity::FairPolicy;
 use crate::fair::nohz::after;
-use crate::fair::sums::Sums;
 use crate::fair::topology::{DomainFlags, Membership};
 use crate::fair::view::Fit;
 use crate::hardware::{Hardware, Path};
@@ -157,12 +156,6 @@ impl Scheduler {
         self.domains.ring(membership).next().map_or(span, |group| &group.balance_mask)
     }
 
-    /// The sums of groups, unless real-time tasks take capacity from single CPUs, which sums do not
-    /// tell.
-    fn known_sums(&self) -> Option<&Sums> {
-        if self.rt.active { None } else { Some(&self.sums) }
-    }
-
     fn view_of<'a>(&'a self, attempt: &'a Attempt) -> Balance<'a> {
         Balance {
             domains: &self.domains,
@@ -173,7 +166,7 @@ impl Scheduler {
             idle: attempt.idle,
             candidates: self.candidates(attempt),
             rules: self.config.balance,
-            sums: self.known_sums(),
+            sums: Some(&self.sums),
             energy_aware: self.energy.is_some(),
         }
     }
@@ -184,15 +177,20 @@ impl Scheduler {
         let due = self.rqs[cpu.index()].balance.levels[level].capacity_update;
         if attempt.idle != CpuIdle::NewlyIdle || !after(due, jiffies) {
             // Where CPUs do not differ and only fair tasks run, capacities stay what they are.
-            if !self.known_sums().is_some_and(Sums::suffice) {
+            if !self.sums.suffice() {
                 update_group_capacity(&mut self.domains, &mut self.cpus, cpu, level);
             }
             let interval = self.interval(cpu, level, false);
             self.rqs[cpu.index()].balance.levels[level].capacity_update = jiffies + interval;
         }
         let balance = self.view_of(attempt);
-        let mut stats = balance.domain_stats();
         let root = level + 1 == self.domains.stack(cpu).len();
+        if let Some(quiet) = balance.quiet() {
+            attempt.migration = Migration::default();
+            self.conclude_search(cpu, root.then_some(quiet.overloaded), quiet.nr_idle_scan);
+            return None;
+        }
+        let mut stats = balance.domain_stats();
         let overutilized = stats.overutilized || (!root && self.overutilized);
         stats.left_to_energy = self.energy.is_some() && !overutilized;
         let found = balance.imbalance(&mut stats);
@@ -210,14 +208,20 @@ impl Scheduler {
             Err(migration) => attempt.migration = migration,
         }
         self.overutilized = overutilized;
-        if root {
+        self.conclude_search(cpu, root.then_some(overloaded), nr_idle_scan);
+        source
+    }
+
+    /// Notes for others what a search of one of the domains of `cpu` has seen: at the root, whether
+    /// some CPU has tasks to spare, and how far wake-ups may look.
+    fn conclude_search(&mut self, cpu: CpuId, overloaded: Option<bool>, nr_idle_scan: Option<u32>) {
+        if let Some(overloaded) = overloaded {
             self.overloaded = overloaded;
             self.rt.map.note_spare(overloaded);
         }
         if let Some(nr_idle_scan) = nr_idle_scan {
             self.llcs[self.domains.llc_id(cpu).index()].nr_idle_scan = nr_idle_scan;
         }
-        source
     }
 
     /// Pulls tasks, in the end to another CPU of the group if affinity demands it. Returns how

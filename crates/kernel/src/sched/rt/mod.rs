@@ -165,8 +165,7 @@ impl Scheduler {
                 self.rqs[index].need_resched = resched;
             }
         }
-        // Real-time tasks take capacity from CPUs, so that sums of caches do not tell enough.
-        self.sums = crate::fair::sums::Sums::new(&self.domains, &self.cpus, false);
+        self.sums.expect_reduced();
     }
 
     /// Tasks of all classes on a CPU (`rq->nr_running`).

@@ -217,7 +217,8 @@ impl<Q: Queue> Line<Q> {
         match (access, self.owner) {
             (Access::Read, Some(owner)) => {
                 if !std::mem::replace(&mut self.shared, true) {
-                    self.sharers = CpuSet::of(owner);
+                    self.sharers.clear();
+                    self.sharers.insert(owner);
                 }
                 self.sharers.insert(cpu);
                 // Memory has it again.
@@ -236,37 +237,26 @@ impl<Q: Queue> Line<Q> {
 /// The longest transfer from one of these CPUs to `cpu`, ps; from memory if there is none.
 fn farthest_ps(machine: &Machine, sharers: &CpuSet, cpu: CpuId) -> u64 {
     let (topology, costs) = (machine.topology(), machine.cache_costs());
-    let rings = [
-        (Some(topology.packages()), Proximity::Machine),
-        (Some(topology.llcs()), Proximity::Package),
-        (topology.clusters(), Proximity::Llc),
-    ];
-    let mut left = *sharers;
+    let [package, llc, core] =
+        [topology.packages(), topology.llcs(), topology.cores()].map(|level| level.siblings(cpu));
+    let cluster = topology.clusters().map(|level| level.siblings(cpu));
+    let within_llc = if cluster.is_some() { Proximity::Cluster } else { Proximity::Llc };
+    // Whether anyone shares from a ring is asked only if that would be farther than what is known.
     let mut most_ps = None;
-    let mut inner = Proximity::Llc;
-    for (level, proximity) in rings {
-        let Some(level) = level else { continue };
-        let within = level.siblings(cpu);
-        if !left.is_subset(within) {
-            most_ps = most_ps.max(Some(costs.transfer_ps(proximity)));
-            left &= *within;
+    let mut ask = |proximity, anyone: &dyn Fn() -> bool| {
+        let ps = Some(costs.transfer_ps(proximity));
+        if ps > most_ps && anyone() {
+            most_ps = ps;
         }
-        if proximity == Proximity::Llc {
-            inner = Proximity::Cluster;
-        }
+    };
+    ask(Proximity::Machine, &|| !sharers.is_subset(package));
+    ask(Proximity::Package, &|| sharers.intersects_beyond(package, llc));
+    if let Some(cluster) = cluster {
+        ask(Proximity::Llc, &|| sharers.intersects_beyond(llc, cluster));
     }
-    let core = topology.cores().siblings(cpu);
-    if !left.is_subset(core) {
-        most_ps = most_ps.max(Some(costs.transfer_ps(inner)));
-        left &= *core;
-    }
-    let thread = left - CpuSet::of(cpu);
-    if !thread.is_empty() {
-        most_ps = most_ps.max(Some(costs.transfer_ps(Proximity::Core)));
-    }
-    if left.contains(cpu) {
-        most_ps = most_ps.max(Some(costs.transfer_ps(Proximity::Cpu)));
-    }
+    ask(within_llc, &|| sharers.intersects_beyond(cluster.unwrap_or(llc), core));
+    ask(Proximity::Core, &|| core.iter_and(sharers).any(|thread| thread != cpu));
+    ask(Proximity::Cpu, &|| sharers.contains(cpu));
     most_ps.unwrap_or(costs.memory_local_ps)
 }
 

@@ -25,6 +25,7 @@ ROOM = 10
 # What becomes of a trial, and how its point is drawn.
 FATES = {
     "best": "var(--series-0)",
+    "on the front": "var(--series-0)",
     "tried": "var(--series-1)",
     "given up early": "var(--line-2)",
 }
@@ -49,7 +50,9 @@ def pictures(result: TuneResult) -> list[dict[str, Any]]:
 def _fate(result: TuneResult, trial: Trial) -> str:
     if trial.pruned:
         return "given up early"
-    return "best" if trial.number in {each.number for each in result.front} else "tried"
+    if trial.number not in {each.number for each in result.front}:
+        return "tried"
+    return "best" if len(result.objectives) == 1 else "on the front"
 
 
 def _points(result: TuneResult, trials: Sequence[Trial], at: int) -> list[dict[str, Any]]:
@@ -68,7 +71,8 @@ def _colour(points: Sequence[dict[str, Any]]) -> alt.Color:
 
 
 def _changes(name: str, aim: str) -> dict[str, Any]:
-    return {"shorthand": f"{name}:Q", "title": f"{aim}: change from untuned, %"}
+    # In two lines, since names of figures are long.
+    return {"shorthand": f"{name}:Q", "title": [aim, "change from untuned, %"]}
 
 
 def _by_value(result: TuneResult, at: int, axis: Axis) -> Markup:

@@ -54,8 +54,8 @@ class Place(Protocol):
 def place_of(address: str | Path) -> Place:
     """Give the place of an address.
 
-    >>> place_of("/tmp/x").address, place_of("file:///tmp/x").address
-    ('/tmp/x', '/tmp/x')
+    >>> place_of("/store/x").address, place_of("file:///store/x").address
+    ('/store/x', '/store/x')
 
     Raises :class:`schedlab.store.StoreError` for an address that cannot be used.
     """

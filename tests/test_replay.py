@@ -169,6 +169,22 @@ def test_given_policies_reach_the_tasks() -> None:
     assert 'name = "t1"\ncpus = "2"' in text
 
 
+def test_virtual_cpus_that_share_one_instruction_stream() -> None:
+    words = ("--machine", "qemu8", "--policy", "batch=batch", "--policy", "audio=rr")
+    found = replayed(DATA / "qemu_pelt_ptask.dat", *words)
+    assert 3_000 < found["facts"]["turns"] < 4_000
+    rows = {row["comm"]: row for row in found["check"]["rows"]}
+    # Up to 150 ms late in the trace: what the host did is told from what the scheduler did.
+    for comm in ("ctl", "audio"):
+        assert not rows[comm]["off"], rows[comm]
+        assert rows[comm]["replayed_p99_us"] > 25_000
+    assert all("run_ns" not in row["off"] for row in rows.values())
+    # What is off is shown beside what the seed alone does.
+    off = [row for row in rows.values() if row["off"]]
+    assert off
+    assert all(set(row["spread"]) == set(row["off"]) for row in off)
+
+
 def test_few_wakeups_are_judged_together() -> None:
     latencies = [10.0] * 30
     often = {"comm": "a", "run_ns": 10**9, "wakeups": 30, "p50_us": 10.0, "p99_us": 10.0}

@@ -18,6 +18,7 @@ TUTORIAL = ROOT / "docs" / "tutorial-replay.md"
 FILES = {
     "$TRACE": ROOT / "tests" / "data" / "traces" / "qemu_idle_menu.dat",
     "$LADDER": ROOT / "tests" / "data" / "traces" / "qemu_idle_ladder.dat",
+    "$PTASK": ROOT / "tests" / "data" / "traces" / "qemu_pelt_ptask.dat",
 }
 
 
@@ -36,4 +37,4 @@ def test_the_tutorial_shows_what_is_printed(
 def test_the_tutorial_has_a_session_for_every_verb() -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     verbs = [found[1].split()[1] for found in sessions.SESSION.finditer(text)]
-    assert verbs == ["replay", "replay", "workload", "run", "trace"]
+    assert verbs == ["replay", "replay", "replay", "workload", "run", "trace"]

@@ -32,6 +32,8 @@ LATENCY_US = 10.0
 # or two of them, which are shown but not compared.
 WAKEUPS_MIN = 20
 P99_MIN = 100
+# How many replays tell what the seed alone does to a figure that is too far off.
+SPREAD_SEEDS = 8
 
 
 class Given(NamedTuple):
@@ -302,6 +304,24 @@ def agreement(
     return Agreement(rows, tasks)
 
 
+def spread(found: Agreement, others: Sequence[Agreement]) -> None:
+    """Note in each row that is off what replays give that differ from it in their seed alone.
+
+    The kernel itself draws random numbers (when it balances newly idle CPUs, ``NI_RANDOM``), so a
+    trace is one of many runs that could have been. Where replays differ among themselves by more
+    than they may from the trace, the trace does not tell the figure. ``row["spread"]`` gives the
+    least and the most of each figure that is off.
+    """
+    for place, row in enumerate(found.rows):
+        runs = [row, *(other.rows[place] for other in others)]
+        row["spread"] = {}
+        for name in row["off"]:
+            values = [run[f"replayed_{name}"] for run in runs]
+            known = [value for value in values if value is not None]
+            if known:
+                row["spread"][name] = (min(known), max(known))
+
+
 NOTHING: Figures = {
     "comm": "",
     "run_ns": 0,
@@ -405,7 +425,12 @@ def replay_trace(
     tasks = TracedTasks(path, machine, hz=hz, given=given, progress=progress)
     traced = task_figures(read_trace(path), tasks.machine)
     check = tasks.simulate(traced_kernel, governor=governor, seed=seed, progress=progress)
-    compared = agreement(traced, check.figures(), tasks.tasks["pid"])
+    pids = tasks.tasks["pid"]
+    compared = agreement(traced, check.figures(), pids)
+    if not compared.passed:
+        seeds = range(seed + 1, seed + SPREAD_SEEDS)
+        again = [tasks.simulate(traced_kernel, governor=governor, seed=other) for other in seeds]
+        spread(compared, [agreement(traced, run.figures(), pids) for run in again])
     targets: list[str | Path | Machine | None] = [None, *machines]
     if machines and not kernels:
         kernels = [traced_kernel]

@@ -92,6 +92,7 @@ impl Machine {
             "cache": cache(self.cache_costs()),
             "kernel_lines": self.cache_costs().kernel_lines,
             "memory": memory(self.memory_limits()),
+            "shared_instruction_stream": self.shared_instruction_stream(),
             "kernel_paths": paths(self.path_costs()),
         })
     }

@@ -106,6 +106,7 @@ pub struct Machine {
     pub(crate) cache_costs: CacheCosts,
     pub(crate) path_costs: PathCosts,
     pub(crate) memory_limits: MemoryLimits,
+    pub(crate) shared_instruction_stream: bool,
 }
 
 impl Machine {
@@ -287,6 +288,18 @@ impl Machine {
     #[inline]
     pub fn memory_limits(&self) -> &MemoryLimits {
         &self.memory_limits
+    }
+
+    /// The CPUs are those of a virtual machine whose host runs all of them in one thread, one after
+    /// the other, and counts their instructions as time: QEMU's TCG with `-icount`. Of those that
+    /// have something to do, one at a time gets on. The others neither run their tasks nor take
+    /// their interrupts, though time passes for them.
+    ///
+    /// Traces of such a machine are read accordingly. A simulated run does not go through it again:
+    /// there each CPU gets on by itself, and what a trace held up is held up as long.
+    #[inline]
+    pub fn shared_instruction_stream(&self) -> bool {
+        self.shared_instruction_stream
     }
 
     /// The same machine with other costs of kernel paths.

@@ -342,6 +342,22 @@ fn smt_curves_rise() {
 }
 
 #[test]
+fn an_instruction_stream_is_shared_by_virtual_cpus_alone() {
+    let shared = "hz = 250\nshared_instruction_stream = true\n";
+    check("hz = 250\n", shared, "shared_instruction_stream", "smt.throughput is 1.0, 2.0");
+    let big_little = PLAIN.replace("[1.0, 1.25]", "[1.0, 2.0]").replace("hz = 250\n", shared);
+    let error = Machine::parse(&big_little, Path::new("plain.toml")).unwrap_err().to_string();
+    assert!(error.contains("of one type with one frequency"), "{error}");
+    let alone =
+        Machine::preset_text("qemu4").unwrap().replace("cores_per_llc = 4", "cores_per_llc = 1");
+    let error = Machine::parse(&alone, Path::new("alone.toml")).unwrap_err().to_string();
+    assert!(error.contains("with nobody"), "{error}");
+    let machine = Machine::preset("qemu8").unwrap();
+    assert!(machine.shared_instruction_stream());
+    assert_eq!(Machine::parse(&machine.to_toml(), Path::new("written.toml")).unwrap(), machine);
+}
+
+#[test]
 fn costs_and_powers_are_known_and_ordered() {
     check("llc_ns = 35", "l3_ns = 35", "l3_ns", "no cost is called `l3_ns`; there are core_ns");
     check("tick_ns = 1000", "tack_ns = 1000", "tack_ns", "no cost is called `tack_ns`");

@@ -95,6 +95,7 @@ impl TracedTasks {
         facts.set_item("ended_by_device", causes.device)?;
         facts.set_item("ended_by_task", causes.task)?;
         facts.set_item("ended_from_outside", causes.outside)?;
+        facts.set_item("turns", self.inner.turns)?;
         facts.set_item("late", self.inner.late)?;
         facts.set_item("late_ns", self.inner.late_ns)?;
         facts.set_item("interrupts", self.inner.interrupts)?;

@@ -174,6 +174,55 @@ proptest! {
     }
 }
 
+/// On CPU 1, task 200 wakes task 201, but CPU 0 has the instruction stream for 8 ms, and for another
+/// 8 ms after a tick of CPU 1, until CPU 1 gets to the switch.
+fn held_up() -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut add = |at_us: u64, cpu: u32, pid: i32, kind: EventKind| {
+        let timestamp_ns = BEGIN_NS + at_us * 1_000;
+        events.push(Event { timestamp_ns, cpu: CpuId(cpu), pid: Pid(pid), kind });
+    };
+    let busy = EventKind::SoftirqEntry { vec: 9 };
+    let timer = |expires_us: u64| {
+        let (expires_ns, function) = ((BEGIN_NS + expires_us * 1_000) as i64, StrId::EMPTY);
+        EventKind::HrtimerStart { timer: 7, function, expires_ns, soft_expires_ns: expires_ns }
+    };
+    let (woken, prio, target_cpu) = (task(201), 120, CpuId(1));
+    add(0, 0, 0, switch(0, TaskState::Running, 100));
+    add(10, 1, 0, switch(0, TaskState::Running, 201));
+    add(500, 1, 201, switch(201, TaskState::Sleeping, 200));
+    add(1_000, 1, 200, EventKind::Waking { task: woken, prio, target_cpu });
+    add(1_004, 1, 200, EventKind::Wakeup { task: woken, prio, target_cpu });
+    add(1_006, 1, 200, timer(4_000));
+    (2..9).for_each(|ms| add(ms * 1_000, 0, 100, busy));
+    let (function, now_ns) = (StrId::EMPTY, 0);
+    add(9_000, 1, 200, EventKind::HrtimerExpireEntry { timer: 7, function, now_ns });
+    add(9_006, 1, 200, timer(12_000));
+    (10..17).for_each(|ms| add(ms * 1_000, 0, 100, busy));
+    add(16_995, 0, 100, busy);
+    add(17_000, 1, 200, switch(200, TaskState::Running, 201));
+    add(17_500, 1, 201, switch(201, TaskState::Sleeping, 200));
+    events
+}
+
+#[test]
+fn a_wakeup_is_held_up_while_other_virtual_cpus_have_the_stream() {
+    let found = extracted(held_up()).expect("tasks");
+    assert!((5..10).contains(&found.turns), "{} turns", found.turns);
+    assert_eq!(found.late, 1);
+    assert!((15_900_000..16_000_000).contains(&found.late_ns), "{} ns", found.late_ns);
+    let late = found.recording.tasks.iter().flat_map(|task| &task.steps);
+    let late: Vec<u64> = late.filter_map(late_ns).collect();
+    assert_eq!(late, [found.late_ns]);
+}
+
+fn late_ns(step: &Step) -> Option<u64> {
+    match step {
+        Step::Late(ns) => Some(*ns),
+        _ => None,
+    }
+}
+
 #[test]
 fn a_trace_of_a_bigger_machine_is_refused() {
     let kind = switch(0, TaskState::Running, 7);

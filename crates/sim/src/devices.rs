@@ -77,7 +77,8 @@ impl<O: Observer> Engine<'_, O> {
             let state = &mut self.platform.cpus[cpu.index()];
             let done = state.requests.take(now_ns);
             let interrupt = if done.is_none() { state.arrivals.take(now_ns) } else { None };
-            let held_ns = if state.held_until_ns > now_ns { state.held_until_ns } else { NEVER };
+            let ahead = |ns: u64| if ns > now_ns { ns } else { NEVER };
+            let held_ns = ahead(state.held_until_ns).min(ahead(state.held_urgent_until_ns));
             state.device_ns = state.arrivals.next_ns().min(held_ns).min(state.requests.next_ns());
             if let Some(task) = done {
                 self.timers_armed -= 1;
@@ -134,38 +135,71 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The CPU that `task` was woken on gets on with that as late as the task's program says.
+    /// The CPU that `task` was woken on gets on with that as late as the task's program says. Who
+    /// is urgent waits for nobody else's sake.
     pub(crate) fn hold_up(&mut self, cpu: CpuId, task: TaskId) {
         let progress = &self.progress[task.index()];
         let program = &self.workload.programs[progress.program.0 as usize];
         let at = progress.at as usize + usize::from(progress.stage > 0);
-        let Some(&Op::Late(late_ns)) = program.ops.get(at) else { return };
+        let urgent = self.platform.is_rt(task);
+        let late_ns = match program.ops.get(at) {
+            Some(&Op::Late(late_ns)) => late_ns,
+            _ if urgent => 0,
+            _ => return,
+        };
         let target = self.sched.task(task).cpu;
-        let until_ns = self.platform.clock_ns.saturating_add(late_ns);
+        let now_ns = self.platform.clock_ns;
+        let until_ns = now_ns.saturating_add(late_ns);
         let state = &mut self.platform.cpus[target.index()];
-        state.held_until_ns = state.held_until_ns.max(until_ns);
-        state.device_ns = state.device_ns.min(until_ns);
-        if target != cpu && state.doing != Doing::Kernel {
+        let until = [state.held_until_ns, state.held_urgent_until_ns];
+        let waits = state.doing == Doing::Kernel
+            && state.busy_until_ns > now_ns
+            && state.done_ns == state.busy_until_ns
+            && until.contains(&state.busy_until_ns);
+        if late_ns > 0 {
+            state.held_until_ns = state.held_until_ns.max(until_ns);
+            state.device_ns = state.device_ns.min(until_ns);
+        } else if state.held_until_ns <= now_ns {
+            return;
+        }
+        if urgent {
+            state.held_urgent_until_ns = until_ns;
+            state.device_ns = state.device_ns.min(until_ns);
+        }
+        if target != cpu && (state.doing != Doing::Kernel || waits) {
+            if waits && urgent {
+                let until_ns = until_ns.max(state.held_since_ns).min(state.busy_until_ns);
+                (state.busy_until_ns, state.done_ns) = (until_ns, until_ns);
+            }
             self.platform.requeue(target.index());
         }
+    }
+
+    /// Until when `cpu` is held up, ns.
+    fn held_until_ns(&self, cpu: CpuId) -> u64 {
+        let (state, queues) = (&self.platform.cpus[cpu.index()], &self.sched.cpus()[cpu.index()]);
+        let urgent = queues.nr_running > queues.h_nr_queued;
+        if urgent { state.held_urgent_until_ns } else { state.held_until_ns }
     }
 
     /// The CPU schedules later, since it is held up: the task that it runs goes on meanwhile. True
     /// if it runs none, and waits.
     pub(crate) fn waits_held(&mut self, cpu: CpuId) -> bool {
-        let state = &mut self.platform.cpus[cpu.index()];
+        let until_ns = self.held_until_ns(cpu);
         if self.sched.current(cpu).is_some() {
             return false;
         }
+        let state = &mut self.platform.cpus[cpu.index()];
+        state.held_since_ns = self.platform.clock_ns;
         state.doing = Doing::Kernel;
-        state.done_ns = state.held_until_ns;
-        state.busy_until_ns = state.held_until_ns;
+        state.done_ns = until_ns;
+        state.busy_until_ns = until_ns;
         true
     }
 
     /// The CPU is held up, and its task, if it has one, can go on.
     pub(crate) fn is_held(&self, cpu: CpuId) -> bool {
-        self.platform.cpus[cpu.index()].held_until_ns > self.platform.clock_ns
+        self.held_until_ns(cpu) > self.platform.clock_ns
             && self
                 .sched
                 .current(cpu)

@@ -101,6 +101,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 timer_stopped: false,
                 device_ns: NEVER,
                 held_until_ns: 0,
+                held_since_ns: 0,
+                held_urgent_until_ns: 0,
                 arrivals: Arrivals::default(),
                 requests: Requests::default(),
                 timers: BinaryHeap::with_capacity(64),

@@ -157,6 +157,10 @@ pub struct Cpu {
     pub governor: AnyGovernor,
     /// Until when its host holds it up, so that it does not schedule, ns.
     pub held_until_ns: u64,
+    /// Since when it waits for that, ns.
+    pub held_since_ns: u64,
+    /// Until when while an urgent task waits, ns.
+    pub held_urgent_until_ns: u64,
     /// Interrupts of devices that are yet to come.
     pub arrivals: Arrivals,
 }

@@ -19,7 +19,7 @@ from schedlab.cli._output import (
     progress,
 )
 from schedlab.cli._traced import given_of, options, traced_kernel, traced_machine
-from schedlab.replay import P99_MIN, WAKEUPS_MIN, replay_trace
+from schedlab.replay import P99_MIN, SPREAD_SEEDS, WAKEUPS_MIN, replay_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,6 +132,11 @@ def print_tasks(file: Path, tasks: TracedTasks, kernel: str | None = None) -> No
         f" interrupts {integer(facts['interrupts'])} ({facts['interrupted_ns'] / 1e6:.3f} ms), "
         f"wake-ups held up {integer(facts['late'])} ({facts['late_ns'] / 1e6:.3f} ms)"
     )
+    if facts["turns"]:
+        click.echo(
+            f" the instruction stream that its CPUs share changed hands {integer(facts['turns'])} "
+            "times"
+        )
     click.echo()
     print_title("Costs of kernel paths, from the trace")
     costs = [
@@ -192,6 +197,42 @@ def _print_agreement(replay: Replay, limit: int) -> None:
             f" {len(found.rows) - found.rows_passed} of {len(found.rows)} rows do not come back: "
             "the trace is NO BASIS for other kernels."
         )
+        _print_spread(found, limit)
+
+
+def _print_spread(found: Agreement, limit: int) -> None:
+    """Show what of the difference is chance: replays that differ in their seed alone."""
+    scales = {"run_ns": 1e6, "wakeups": 1.0, "p50_us": 1e3, "p99_us": 1e3}
+    names = {"run_ns": "run ms", "wakeups": "wakeups", "p50_us": "p50 ms", "p99_us": "p99 ms"}
+    rows = [
+        {
+            "comm": row["comm"],
+            "pid": row["pid"],
+            "figure": names[name],
+            "traced": row[f"traced_{name}"] / scales[name],
+            "least": least / scales[name],
+            "most": most / scales[name],
+            "place": "within" if least <= row[f"traced_{name}"] <= most else "beyond",
+        }
+        for row in sorted(found.rows, key=lambda row: -row["traced_run_ns"])
+        for name, (least, most) in row["spread"].items()
+        if row[f"traced_{name}"] is not None
+    ]
+    click.echo()
+    print_title(f"What is too far off, in {SPREAD_SEEDS} replays that differ in their seed alone")
+    print_table(
+        [
+            Column("comm", "comm", numeric=False, most=16),
+            Column("pid", "pid"),
+            Column("figure", "figure", numeric=False),
+            Column("traced", "trace", decimal(3)),
+            Column("least", "least", decimal(3)),
+            Column("most", "most", decimal(3)),
+            Column("place", "the trace is", numeric=False),
+        ],
+        rows,
+        limit=limit,
+    )
 
 
 def _off_pct(before: float, after: float) -> float | None:

@@ -97,6 +97,10 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         }
     }
     let memory_limits = memory_limits(&file.memory)?;
+    let shared_instruction_stream = match &file.shared_instruction_stream {
+        None => false,
+        Some(raw) => shared_instruction_stream(raw, &topology, &smt, &types.cpu_types)?,
+    };
     Ok(Machine {
         name: file.name,
         description: file.description,
@@ -117,7 +121,34 @@ pub fn machine(file: raw::File) -> Result<Machine, Fault> {
         cache_costs,
         path_costs,
         memory_limits,
+        shared_instruction_stream,
     })
+}
+
+/// Whether virtual CPUs share one instruction stream, on a machine that has nothing which that would
+/// contradict.
+fn shared_instruction_stream(
+    raw: &Spanned<bool>,
+    topology: &Topology,
+    smt: &SmtCurve,
+    types: &[CpuType],
+) -> Result<bool, Fault> {
+    if !raw.get_ref() {
+        return Ok(false);
+    }
+    if topology.cpu_count() < 2 {
+        return fault(raw, "one CPU shares its instruction stream with nobody; remove the line");
+    }
+    if (1..=smt.threads()).any(|busy| smt.throughput_permille(busy) as usize != 1000 * busy) {
+        let what = "virtual threads share the instruction stream, not a core: smt.throughput is \
+                    1.0, 2.0 and so on";
+        return fault(raw, what);
+    }
+    if types.len() > 1 || types.iter().any(|kind| kind.opps.len() > 1) {
+        let what = "virtual CPUs of one instruction stream are of one type with one frequency";
+        return fault(raw, what);
+    }
+    Ok(true)
 }
 
 /// What groups of CPUs switch off together, the widest groups first.

@@ -23,6 +23,7 @@ pub(crate) struct Draft {
     pub cache_costs: CacheCosts,
     pub path_costs: PathCosts,
     pub memory_limits: MemoryLimits,
+    pub shared_instruction_stream: bool,
 }
 
 /// A kind of core with the CPUs that are of it.
@@ -61,6 +62,7 @@ impl From<&Machine> for Draft {
             cache_costs: machine.cache_costs.clone(),
             path_costs: machine.path_costs.clone(),
             memory_limits: machine.memory_limits.clone(),
+            shared_instruction_stream: machine.shared_instruction_stream,
         }
     }
 }

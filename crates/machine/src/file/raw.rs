@@ -19,6 +19,7 @@ pub struct File {
     pub cpufreq: Option<Spanned<String>>,
     #[serde(default)]
     pub kernel_lines: bool,
+    pub shared_instruction_stream: Option<Spanned<bool>>,
     pub topology: Option<Spanned<Topology>>,
     pub cpu_groups: Option<Spanned<CpuGroups>>,
     pub numa: Option<Spanned<Numa>>,

@@ -43,6 +43,9 @@ pub(crate) fn write_toml(draft: &Draft, notes: &Notes) -> String {
     if draft.cache_costs.kernel_lines {
         page.line("kernel_lines = true");
     }
+    if draft.shared_instruction_stream {
+        page.line("shared_instruction_stream = true");
+    }
     topology(&mut page, &draft.topology);
     distances(&mut page, draft);
     if draft.smt.threads() > 1 {

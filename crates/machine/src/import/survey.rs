@@ -185,6 +185,7 @@ impl Survey {
             usual_cpufreq: UsualCpufreq::default(),
             rails: Vec::new(),
             group_states: Vec::new(),
+            shared_instruction_stream: false,
         };
         let notes: Notes =
             self.notes.iter().map(|(place, lines)| (*place, lines.join("\n"))).collect();

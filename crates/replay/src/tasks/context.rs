@@ -2,6 +2,7 @@
 //! it has something to do that it does not do.
 
 use super::costs::{PATH_MAX_NS, is_sleep};
+use super::stream::begins;
 use rustc_hash::FxHashMap;
 use schedlab_machine::CpuId;
 use schedlab_trace::{Event, EventKind, Pid, Strings};
@@ -106,13 +107,7 @@ impl Contexts {
         let idles = cpu.running == Some(Pid::IDLE);
         let last_ns = std::mem::replace(&mut cpu.last_ns, now_ns);
         // What begins an interrupt may come after any computation; other events go on with a path.
-        let begins = matches!(
-            event.kind,
-            EventKind::HrtimerExpireEntry { .. }
-                | EventKind::IrqEntry { .. }
-                | EventKind::VectorEntry { .. }
-                | EventKind::SoftirqRaise { .. }
-        );
+        let begins = begins(event);
         let gap_ns = now_ns.saturating_sub(last_ns);
         if last_ns > 0 && !begins && gap_ns > PATH_MAX_NS {
             cpu.gaps_ns += gap_ns;

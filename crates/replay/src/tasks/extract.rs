@@ -89,6 +89,8 @@ pub struct Extraction {
     pub span_ns: (u64, u64),
     /// What ended sleeps.
     pub causes: Causes,
+    /// How often the instruction stream changed hands, if the machine's CPUs share one.
+    pub turns: u64,
     /// How many wake-ups CPUs did not get on with.
     pub late: u64,
     /// For how long in all, ns.

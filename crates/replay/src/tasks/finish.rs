@@ -3,6 +3,7 @@
 use super::costs::Calibration;
 use super::extract::{Causes, ExtractError, Extraction, GivenPolicy, Request, TaskFacts};
 use super::follow::Follower;
+use super::stream::Stream;
 use super::track::{Birth, Did, Kind, Sleep, State, Track};
 use rustc_hash::FxHashMap;
 use schedlab_machine::{CpuId, CpuSet};
@@ -104,6 +105,7 @@ pub(super) fn finish(
         base_ns,
         span_ns: (begin_ns, follower.end_ns),
         causes: translation.causes,
+        turns: follower.stream.as_ref().map_or(0, Stream::turns),
         late: follower.late,
         late_ns: follower.late_ns,
         interrupts: follower.interrupts,

@@ -2,6 +2,7 @@
 
 use super::context::{Context, Contexts, Late};
 use super::costs::{Calibration, PATH_MAX_NS, is_tick};
+use super::stream::Stream;
 use super::track::{Birth, Cause, Did, Kind, Sleep, State, Track};
 use rustc_hash::FxHashMap;
 use schedlab_machine::{CpuId, Machine, PathCosts};
@@ -19,12 +20,17 @@ const BEFORE_NS: u64 = 5_000_000;
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     machine: &'a Machine,
-    costs: PathCosts,
+    pub(super) costs: PathCosts,
     has_hrtimers: bool,
     has_interrupts: bool,
     tick_ns: u64,
     contexts: Contexts,
-    places: FxHashMap<Pid, u32>,
+    /// Of virtual CPUs that share one.
+    pub stream: Option<Stream>,
+    /// Who was woken on each CPU, and has not been seen to run since.
+    pub(super) waiting: Vec<Vec<u32>>,
+    pub(super) lates: Vec<Late>,
+    pub(super) places: FxHashMap<Pid, u32>,
     pub tracks: Vec<Track>,
     pub arrivals: Vec<RecordedInterrupt>,
     pub late: u64,
@@ -39,6 +45,7 @@ pub(super) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     pub fn new(calibration: &'a Calibration, tick_ns: u64) -> Follower<'a> {
+        let shared = calibration.machine.shared_instruction_stream();
         Follower {
             machine: &calibration.machine,
             costs: calibration.machine.path_costs().clone(),
@@ -46,6 +53,9 @@ impl<'a> Follower<'a> {
             has_interrupts: calibration.has_interrupts,
             tick_ns,
             contexts: Contexts::new(calibration.machine.path_costs().wakeup_ns),
+            stream: shared.then(|| Stream::new(calibration.machine.cpu_count())),
+            waiting: vec![Vec::new(); calibration.machine.cpu_count()],
+            lates: Vec::new(),
             places: FxHashMap::default(),
             tracks: Vec::new(),
             arrivals: Vec::new(),
@@ -99,6 +109,9 @@ impl<'a> Follower<'a> {
         let (cpu, now_ns) = (event.cpu, event.timestamp_ns);
         self.begin_ns.get_or_insert(now_ns);
         self.end_ns = now_ns;
+        if let Some(stream) = &mut self.stream {
+            stream.push(event);
+        }
         self.show_running(event);
         if let Some(late) = self.contexts.late(event) {
             self.late(late);
@@ -106,6 +119,7 @@ impl<'a> Follower<'a> {
         match event.kind {
             EventKind::Switch { prev, prev_state, prev_prio, next, next_prio } => {
                 self.notice(next, strings);
+                self.held_up(cpu, now_ns, next.pid);
                 self.leaves(cpu, now_ns, prev, prev_state, prev_prio);
                 self.comes(cpu, now_ns, next, next_prio);
             }
@@ -169,32 +183,14 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A woken task waited for a CPU that recorded nothing meanwhile.
-    fn late(&mut self, late: Late) {
-        let Some(&place) = self.places.get(&late.task) else { return };
-        let track = &mut self.tracks[place as usize];
-        if track.state != State::Runnable {
-            return;
-        }
-        match track.did.last_mut() {
-            Some(Did::Late(time_ns)) => *time_ns += late.time_ns,
-            Some(Did::Timer(_) | Did::Device(_) | Did::Await) | None => {
-                track.did.push(Did::Late(late.time_ns));
-            }
-            // It was woken before, and lost its CPU to another task since.
-            Some(_) => return,
-        }
-        self.late += 1;
-        self.late_ns += late.time_ns;
-    }
-
     fn interrupted(&mut self, cpu: CpuId, from_ns: u64, to_ns: u64) {
         let ksoftirqd =
             self.running(cpu).is_some_and(|place| self.tracks[place].kind == Kind::Softirqd);
         if to_ns <= from_ns || ksoftirqd {
             return;
         }
-        let length_ns = to_ns - from_ns;
+        let since_ns = self.stream.as_ref().map_or(0, |stream| stream.since_ns(cpu));
+        let length_ns = to_ns - from_ns.max(since_ns).min(to_ns);
         self.interrupts += 1;
         self.interrupted_ns += length_ns;
         self.charge(cpu, length_ns);
@@ -289,6 +285,7 @@ impl<'a> Follower<'a> {
         track.prio = prio;
         track.state = State::Running(cpu);
         track.since_ns = now_ns;
+        track.woken = None;
     }
 
     fn cause(&mut self, event: &Event, task: Pid, target_cpu: CpuId) -> Cause {
@@ -351,6 +348,7 @@ impl<'a> Follower<'a> {
         match track.state {
             State::Unseen | State::Asleep => {
                 track.seen_on(target_cpu);
+                self.waits(place, event.timestamp_ns, target_cpu);
                 self.pay_waking(event.cpu, cause);
                 self.wakes(place, cause);
             }
@@ -387,6 +385,13 @@ impl<'a> Follower<'a> {
         let track = &mut self.tracks[place];
         match track.state {
             State::Running(_) => track.early = None,
+            State::Runnable => {
+                if let Some((since_ns, on)) = track.woken
+                    && on != target_cpu
+                {
+                    self.waits(place, since_ns, target_cpu);
+                }
+            }
             // A trace that has no sched_waking.
             State::Unseen | State::Asleep => {
                 track.seen_on(target_cpu);
@@ -394,7 +399,7 @@ impl<'a> Follower<'a> {
                 self.pay_waking(event.cpu, cause);
                 self.wakes(place, cause);
             }
-            State::Runnable | State::Dead => {}
+            State::Dead => {}
         }
         self.tracks[place].seen_on(target_cpu);
     }

@@ -14,7 +14,9 @@
 //!   at the traced time on the traced CPU.
 //! - **Timers** that expire on a grid are absolute; others count from where the task armed them.
 //! - **Late** are wake-ups whose CPU recorded nothing for longer than kernel paths take, as a virtual
-//!   CPU does whose host runs another one. The same wake-up is held up as long wherever it goes.
+//!   CPU does whose host runs another one. The same wake-up is held up as long wherever it goes. Where
+//!   virtual CPUs share one instruction stream, the trace tells whose turn it was, and late is a
+//!   wake-up whose CPU had the stream for no longer than interrupts take.
 //!
 //! What a trace does not show stays unknown: `SCHED_IDLE`, `SCHED_BATCH` and `SCHED_RR`, affinities
 //! other than those of per-CPU kernel threads, and slices are given by the caller.
@@ -24,6 +26,8 @@ mod costs;
 mod extract;
 mod finish;
 mod follow;
+mod held;
+mod stream;
 mod track;
 
 pub use costs::{Calibration, Cost, calibrate};

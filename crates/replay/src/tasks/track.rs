@@ -118,6 +118,8 @@ pub(super) struct Track {
     pub did: Vec<Did>,
     /// Since when its present computation is not yet counted.
     pub since_ns: u64,
+    /// When it was woken, and to which CPU, until it runs.
+    pub woken: Option<(u64, CpuId)>,
     /// Work that is no step yet; below zero where the simulated kernel charges more than the
     /// trace shows, which the next computation makes up for.
     pub work_ns: i64,
@@ -150,6 +152,7 @@ impl Track {
             moved: false,
             did: Vec::new(),
             since_ns: 0,
+            woken: None,
             work_ns: 0,
             left_ns: 0,
             device: false,

@@ -19,6 +19,9 @@ fn kernel() -> Kernel {
 fn one() -> Machine {
     let text = Machine::preset_text("qemu4").expect("a preset");
     let text = text.replace("cores_per_llc = 4", "cores_per_llc = 1");
+    // One CPU shares with nobody.
+    let text =
+        text.replace("shared_instruction_stream = true", "shared_instruction_stream = false");
     Machine::parse(&text, Path::new("one")).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -168,6 +168,7 @@ pub const PERIODIC: &[Parameter] = &[
     of("nice", "", "sched(7)"),
     of("uclamp_min", "of 1024", "sched_setattr(2); 0: none"),
     of("uclamp_max", "of 1024", "sched_setattr(2); 1024: none"),
+    of("migrate_disable", "", "migrate_disable(), v5.11; false: tasks may go"),
     of("stagger_ns", "ns", "a choice: no two start at once"),
 ];
 

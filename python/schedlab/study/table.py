@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ def row_dict(row: Row) -> dict[str, Any]:
 
 
 def result_dict(result: StudyResult) -> dict[str, Any]:
-    """Give a study's result for JSON."""
+    """Give a study's result for JSON, with null for what one iteration cannot tell."""
     study = result.study
-    return {
+    table = {
         "study": study.name,
         "title": study.title,
         "source": study.source,
@@ -34,3 +35,18 @@ def result_dict(result: StudyResult) -> dict[str, Any]:
         "runs": {"simulated": result.simulated_runs, "stored": result.stored_runs},
         "figures": [asdict(figure) for figure in result.figures],
     }
+    finite: dict[str, Any] = _finite(table)
+    return finite
+
+
+def _finite(value: Any) -> Any:
+    """Put None in the place of numbers that JSON does not have.
+
+    >>> _finite({"p": float("nan"), "interval": [1.0, float("inf")]})
+    {'p': None, 'interval': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

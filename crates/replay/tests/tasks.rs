@@ -97,8 +97,12 @@ fn events(cpus: &[Vec<Turn>]) -> Vec<Event> {
 }
 
 fn extracted(events: Vec<Event>) -> Result<Extraction, ExtractError> {
+    extracted_on("qemu4", events)
+}
+
+fn extracted_on(machine: &str, events: Vec<Event>) -> Result<Extraction, ExtractError> {
     let made = Made { events, summary: Summary::default(), strings: Strings::default() };
-    let machine = Machine::preset("qemu4").expect("a preset");
+    let machine = Machine::preset(machine).expect("a preset");
     let request = Request { machine: &machine, tick_ns: 4_000_000, given: &[] };
     extract(&mut || Ok(Box::new(made.clone())), &request, &mut |_, _| true)
 }
@@ -214,6 +218,92 @@ fn a_wakeup_is_held_up_while_other_virtual_cpus_have_the_stream() {
     let late = found.recording.tasks.iter().flat_map(|task| &task.steps);
     let late: Vec<u64> = late.filter_map(late_ns).collect();
     assert_eq!(late, [found.late_ns]);
+}
+
+/// On CPU 0, task 200 computes for 5 ms and wakes task 201, to which it yields at once. Then a
+/// device's interrupt wakes task 201, late by so many us in the middle of the interrupt, if the trace
+/// shows interrupts at all.
+fn woken_after_silence(shows_interrupts: bool, late_us: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut add = |at_us: u64, pid: i32, kind: EventKind| {
+        let timestamp_ns = BEGIN_NS + at_us * 1_000;
+        events.push(Event { timestamp_ns, cpu: CpuId(0), pid: Pid(pid), kind });
+    };
+    let (woken, prio, target_cpu) = (task(201), 120, CpuId(0));
+    add(0, 0, switch(0, TaskState::Running, 201));
+    add(100, 201, switch(201, TaskState::Sleeping, 200));
+    add(5_100, 200, EventKind::Waking { task: woken, prio, target_cpu });
+    add(5_102, 200, EventKind::Wakeup { task: woken, prio, target_cpu });
+    add(5_105, 200, switch(200, TaskState::Running, 201));
+    add(5_500, 201, switch(201, TaskState::Sleeping, 200));
+    let mut at_us = 9_000;
+    if shows_interrupts {
+        let name = StrId::EMPTY;
+        let (function, now_ns) = (StrId::EMPTY, 0);
+        add(8_000, 200, EventKind::HrtimerExpireEntry { timer: 7, function, now_ns });
+        add(8_001, 200, EventKind::HrtimerExpireExit { timer: 7 });
+        add(at_us, 200, EventKind::IrqEntry { irq: 3, name });
+        at_us += late_us;
+    }
+    add(at_us + 1, 200, EventKind::Waking { task: woken, prio, target_cpu });
+    add(at_us + 3, 200, EventKind::Wakeup { task: woken, prio, target_cpu });
+    if shows_interrupts {
+        add(at_us + 4, 200, EventKind::IrqExit { irq: 3 });
+    }
+    add(at_us + 6, 200, switch(200, TaskState::Running, 201));
+    add(at_us + 500, 201, switch(201, TaskState::Sleeping, 200));
+    events
+}
+
+#[test]
+fn silence_holds_up_where_the_stream_is_shared_or_an_interrupt_was_under_way() {
+    let late = |machine, shows_interrupts, late_us| {
+        let found = extracted_on(machine, woken_after_silence(shows_interrupts, late_us));
+        let found = found.expect("tasks");
+        (found.late, found.late_ns / 1_000_000)
+    };
+    assert_eq!(late("generic", false, 0), (0, 0));
+    assert_eq!(late("generic", true, 0), (0, 0));
+    assert_eq!(late("generic", true, 3_000), (1, 3));
+    // On a machine whose CPUs share their stream, nobody else computed in that silence.
+    assert_ne!(late("qemu4", false, 0), (0, 0));
+}
+
+/// CPU 1 sleeps in an idle state, is told of a task that it is to run, and comes so much later.
+fn told_while_asleep(later_us: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut add = |at_us: u64, cpu: u32, pid: i32, kind: EventKind| {
+        let timestamp_ns = BEGIN_NS + at_us * 1_000;
+        events.push(Event { timestamp_ns, cpu: CpuId(cpu), pid: Pid(pid), kind });
+    };
+    let (woken, prio, target_cpu) = (task(201), 120, CpuId(1));
+    let (function, now_ns, name) = (StrId::EMPTY, 0, StrId::EMPTY);
+    let state = Machine::preset("snb-laptop").expect("one").idle_states(CpuId(1)).len() as u32 - 1;
+    add(0, 0, 0, switch(0, TaskState::Running, 200));
+    add(1, 0, 200, EventKind::HrtimerExpireEntry { timer: 7, function, now_ns });
+    add(2, 0, 200, EventKind::VectorEntry { name });
+    add(3, 0, 200, EventKind::VectorExit { name });
+    add(10, 1, 0, switch(0, TaskState::Running, 201));
+    add(500, 1, 201, switch(201, TaskState::Sleeping, 0));
+    add(501, 1, 0, EventKind::IdleEnter { cpu: CpuId(1), state });
+    add(5_000, 0, 200, EventKind::Waking { task: woken, prio, target_cpu });
+    add(5_002, 0, 200, EventKind::Wakeup { task: woken, prio, target_cpu });
+    add(5_000 + later_us, 1, 0, EventKind::IdleExit { cpu: CpuId(1) });
+    add(5_002 + later_us, 1, 0, switch(0, TaskState::Running, 201));
+    add(6_000 + later_us, 1, 201, switch(201, TaskState::Sleeping, 0));
+    events
+}
+
+#[test]
+fn an_idle_cpu_may_take_its_exit_latency() {
+    let machine = Machine::preset("snb-laptop").expect("a preset");
+    let deepest = machine.idle_states(CpuId(1)).last().expect("idle states");
+    let exit_us = (deepest.entry_latency_ns + deepest.exit_latency_ns) / 1_000;
+    assert!(exit_us > 25, "{exit_us} us would be no test");
+    let late =
+        |later_us| extracted_on("snb-laptop", told_while_asleep(later_us)).expect("one").late;
+    assert_eq!(late(exit_us + 10), 0);
+    assert_eq!(late(exit_us + 2_000), 1);
 }
 
 fn late_ns(step: &Step) -> Option<u64> {

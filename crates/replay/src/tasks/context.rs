@@ -4,7 +4,7 @@
 use super::costs::{PATH_MAX_NS, is_sleep};
 use super::stream::begins;
 use rustc_hash::FxHashMap;
-use schedlab_machine::CpuId;
+use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Event, EventKind, Pid, Strings};
 
 /// A vector of softirqs that the simulated kernel raises by itself (`SCHED_SOFTIRQ`).
@@ -29,6 +29,32 @@ pub(super) enum Context {
     Wheel(u64),
 }
 
+/// What it means that a CPU records nothing for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// A task computes, the CPU sleeps, or an interrupt runs that the trace does not show.
+    Nothing,
+    /// The same outside of interrupts; in them, and while the idle task is to give way, something
+    /// held the CPU up.
+    InPaths,
+    /// The virtual CPU did not have the instruction stream that it shares with others.
+    HeldUp,
+}
+
+impl Silence {
+    /// Virtual CPUs that share one instruction stream tell by silence who has it; elsewhere it tells
+    /// something only where the trace shows when interrupts begin.
+    pub fn of(machine: &Machine, shows_interrupts: bool) -> Silence {
+        if machine.shared_instruction_stream() {
+            Silence::HeldUp
+        } else if shows_interrupts {
+            Silence::InPaths
+        } else {
+            Silence::Nothing
+        }
+    }
+}
+
 /// An armed timer of a sleeping task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Armed {
@@ -43,8 +69,8 @@ pub(super) struct Cpu {
     /// What it runs; `None` before its first event.
     pub running: Option<Pid>,
     pub context: Context,
-    /// Its last event was the entry into an idle state.
-    asleep: bool,
+    /// Its last event was the entry into this idle state.
+    asleep: Option<u32>,
     /// It tells when it enters idle states.
     shows_idle: bool,
     last_ns: u64,
@@ -71,17 +97,33 @@ impl Late {
 }
 
 /// Every CPU, and the timers of sleeping tasks.
-#[derive(Debug, Default)]
-pub(super) struct Contexts {
+#[derive(Debug)]
+pub(super) struct Contexts<'a> {
     pub cpus: Vec<Cpu>,
     armed: FxHashMap<u64, Armed>,
-    /// What a wake-up takes of the interrupt in which it happens.
-    wakeup_ns: u64,
+    machine: &'a Machine,
+    silence: Silence,
 }
 
-impl Contexts {
-    pub fn new(wakeup_ns: u64) -> Contexts {
-        Contexts { wakeup_ns, ..Contexts::default() }
+impl<'a> Contexts<'a> {
+    pub fn new(machine: &'a Machine, silence: Silence) -> Contexts<'a> {
+        Contexts { cpus: Vec::new(), armed: FxHashMap::default(), machine, silence }
+    }
+
+    /// How long an idle CPU may take to answer: it enters and leaves its idle state, ns.
+    fn answer_ns(&self, cpu: CpuId, asleep: Option<u32>) -> u64 {
+        let Some(state) = asleep.filter(|_| self.silence != Silence::HeldUp) else { return 0 };
+        let states = self.machine.idle_states(cpu);
+        let own_ns =
+            states.get(state as usize).map_or(0, |s| s.entry_latency_ns + s.exit_latency_ns);
+        let groups = self.machine.group_states().iter();
+        own_ns + groups.map(|group| group.exit_latency_ns).max().unwrap_or(0)
+    }
+
+    /// How late the interrupt of a timer may be on an idle CPU that nothing held up, ns.
+    pub fn timer_late_ns(&self, cpu: CpuId) -> u64 {
+        let states = 0..self.machine.idle_states(cpu).len() as u32;
+        states.map(|state| self.answer_ns(cpu, Some(state))).max().unwrap_or(0)
     }
 
     pub fn cpu(&mut self, cpu: CpuId) -> Option<&mut Cpu> {
@@ -102,14 +144,21 @@ impl Contexts {
 
     /// The CPU recorded an event: how long it had not got on with a wake-up.
     pub fn late(&mut self, event: &Event) -> Option<Late> {
+        if self.silence == Silence::Nothing {
+            return None;
+        }
         let now_ns = event.timestamp_ns;
+        let asleep = self.cpu(event.cpu)?.asleep;
+        let answer_ns = self.answer_ns(event.cpu, asleep);
+        let everywhere = self.silence == Silence::HeldUp;
         let cpu = self.cpu(event.cpu)?;
         let idles = cpu.running == Some(Pid::IDLE);
         let last_ns = std::mem::replace(&mut cpu.last_ns, now_ns);
         // What begins an interrupt may come after any computation; other events go on with a path.
         let begins = begins(event);
         let gap_ns = now_ns.saturating_sub(last_ns);
-        if last_ns > 0 && !begins && gap_ns > PATH_MAX_NS {
+        let in_path = everywhere || cpu.context != Context::Task;
+        if last_ns > 0 && in_path && !begins && gap_ns > PATH_MAX_NS {
             cpu.gaps_ns += gap_ns;
         }
         let gaps_ns = cpu.gaps_ns;
@@ -123,13 +172,13 @@ impl Contexts {
         }
         if idles {
             cpu.pending = None;
-            let awake = cpu.shows_idle && !cpu.asleep && last_ns > 0;
+            let awake = cpu.shows_idle && cpu.asleep.is_none() && last_ns > 0;
             let (task, from_ns) = match pending {
                 Some((since_ns, task)) => (task, since_ns.max(last_ns)),
                 None if awake => (cpu.wakes.or(cpu.waking)?, last_ns),
                 None => return None,
             };
-            return Late::of(task, now_ns.saturating_sub(from_ns));
+            return Late::of(task, now_ns.saturating_sub(from_ns + answer_ns));
         }
         // What preempts a task is an interrupt, which leaves an event or was sent by another CPU:
         // the switch follows at once.
@@ -155,9 +204,15 @@ impl Contexts {
         }
     }
 
-    /// Since when `cpu` has not got on with the wake-up of `task`, which goes elsewhere now.
+    /// Since when something has kept `cpu` from getting on with the wake-up of `task`, which goes
+    /// elsewhere now.
     pub fn gave_away(&mut self, cpu: CpuId, task: Pid) -> Option<u64> {
-        self.cpu(cpu)?.pending.filter(|(_, pending)| *pending == task).map(|(since_ns, _)| since_ns)
+        if self.silence == Silence::Nothing {
+            return None;
+        }
+        let Cpu { asleep, pending, .. } = *self.cpu(cpu)?;
+        let (since_ns, _) = pending.filter(|(_, pending)| *pending == task)?;
+        Some(since_ns + self.answer_ns(cpu, asleep))
     }
 
     /// The task whose wake-up is under way on a CPU.
@@ -177,11 +232,14 @@ impl Contexts {
             let soft_ns = u64::try_from(soft_expires_ns).unwrap_or(0);
             self.armed.insert(timer, Armed { pid: event.pid, soft_ns, hard_ns });
         }
-        let wakeup_ns = self.wakeup_ns;
+        let wakeup_ns = self.machine.path_costs().wakeup_ns;
         let cpu = self.cpu(event.cpu)?;
         let before = cpu.context;
-        cpu.asleep = matches!(event.kind, EventKind::IdleEnter { .. });
-        cpu.shows_idle |= cpu.asleep;
+        cpu.asleep = match event.kind {
+            EventKind::IdleEnter { state, .. } => Some(state),
+            _ => None,
+        };
+        cpu.shows_idle |= cpu.asleep.is_some();
         match event.kind {
             EventKind::Waking { task, .. } => cpu.waking = Some(task.pid),
             EventKind::Wakeup { task, target_cpu, .. } => {

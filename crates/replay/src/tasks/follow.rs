@@ -1,6 +1,6 @@
 //! Follows every task of a trace through its switches and wake-ups.
 
-use super::context::{Context, Contexts, Late};
+use super::context::{Context, Contexts, Late, Silence};
 use super::costs::{Calibration, PATH_MAX_NS, is_tick};
 use super::stream::Stream;
 use super::track::{Birth, Cause, Did, Kind, Sleep, State, Track};
@@ -24,7 +24,7 @@ pub(super) struct Follower<'a> {
     has_hrtimers: bool,
     has_interrupts: bool,
     tick_ns: u64,
-    contexts: Contexts,
+    contexts: Contexts<'a>,
     /// Of virtual CPUs that share one.
     pub stream: Option<Stream>,
     /// Who was woken on each CPU, and has not been seen to run since.
@@ -45,16 +45,19 @@ pub(super) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     pub fn new(calibration: &'a Calibration, tick_ns: u64) -> Follower<'a> {
-        let shared = calibration.machine.shared_instruction_stream();
+        let machine = &calibration.machine;
+        let shared = machine.shared_instruction_stream();
+        let shows_interrupts = calibration.has_hrtimers && calibration.has_interrupts;
+        let silence = Silence::of(machine, shows_interrupts);
         Follower {
-            machine: &calibration.machine,
-            costs: calibration.machine.path_costs().clone(),
+            machine,
+            costs: machine.path_costs().clone(),
             has_hrtimers: calibration.has_hrtimers,
             has_interrupts: calibration.has_interrupts,
             tick_ns,
-            contexts: Contexts::new(calibration.machine.path_costs().wakeup_ns),
-            stream: shared.then(|| Stream::new(calibration.machine.cpu_count())),
-            waiting: vec![Vec::new(); calibration.machine.cpu_count()],
+            contexts: Contexts::new(machine, silence),
+            stream: shared.then(|| Stream::new(machine.cpu_count())),
+            waiting: vec![Vec::new(); machine.cpu_count()],
             lates: Vec::new(),
             places: FxHashMap::default(),
             tracks: Vec::new(),
@@ -136,7 +139,7 @@ impl<'a> Follower<'a> {
             EventKind::Fork { parent, child } => self.forked(cpu, parent, child),
             EventKind::Migrate { task, from_cpu, .. } => {
                 if let Some(since_ns) = self.contexts.gave_away(from_cpu, task.pid)
-                    && now_ns - since_ns > PATH_MAX_NS
+                    && now_ns.saturating_sub(since_ns) > PATH_MAX_NS
                 {
                     let time_ns = now_ns - since_ns;
                     self.late(Late { task: task.pid, time_ns });
@@ -295,7 +298,8 @@ impl<'a> Follower<'a> {
             Context::Sleeper(timer) => match self.contexts.take_armed(timer) {
                 // One that its CPU did not get on with came as late as it did.
                 Some(armed) if armed.pid == task => {
-                    let paths_ns = self.costs.irq_ns + PATH_MAX_NS;
+                    let paths_ns =
+                        self.costs.irq_ns + PATH_MAX_NS + self.contexts.timer_late_ns(cpu);
                     let late = now_ns.saturating_sub(armed.hard_ns) > paths_ns;
                     let came_ns = now_ns.saturating_sub(self.costs.irq_ns);
                     Cause::Timer(armed.soft_ns, if late { came_ns } else { armed.hard_ns })

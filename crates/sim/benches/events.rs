@@ -2,6 +2,7 @@
 //! under wakeup-heavy and compute-heavy load on 8, 128 and 480 CPUs. Most operations of a
 //! message-passing load cause no event. Whole runs and their budgets are in `budgets`.
 
+#[allow(dead_code, reason = "each benchmark takes what it needs")]
 mod support;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};

@@ -2,7 +2,7 @@
 //! and decoded events; and, where trace-cmd is installed, against `trace-cmd report > /dev/null`
 //! on the same file.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/readers/support/mod.rs"]
 mod support;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};

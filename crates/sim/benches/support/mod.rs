@@ -1,7 +1,7 @@
 //! Machines and loads that the benchmarks share.
 
 use schedlab_machine::Machine;
-use schedlab_workload::models::{Model, hackbench, sysbench};
+use schedlab_workload::models::{Model, hackbench, periodic, sysbench};
 use schedlab_workload::program::Workload;
 use std::path::Path;
 
@@ -31,10 +31,20 @@ pub fn eight() -> Machine {
     )
 }
 
+/// 384 CPUs: 192 cores of 2 threads on 6 nodes.
+pub fn many() -> Machine {
+    machine("gnr-2s-snc3", &[("cores_per_llc = 40", "cores_per_llc = 32")])
+}
+
 /// A model on a machine.
 pub fn load(model: &impl Model, name: &str, machine: &Machine) -> Workload {
     let workload = model.workload(name, machine.cpu_count() as u32);
     workload.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Tasks of 2 ms every 10 ms.
+pub fn periodic(machine: &Machine, tasks: u32) -> Workload {
+    load(&periodic::Options { tasks, ..Default::default() }, "periodic", machine)
 }
 
 /// Groups of 20 senders and 20 receivers that never end.

@@ -63,6 +63,7 @@ impl Scheduler {
 
     /// Pushes the most urgent waiting task away. `false` if there is none, or no CPU runs anything
     /// less urgent (`push_rt_task()`).
+    ///
     /// Where an interrupt asks for it (`pull`), the running task makes room for one that has to stay.
     fn push_one(
         &mut self,

@@ -75,13 +75,13 @@ miri:
 SWARM ?= 10000
 
 swarm:
-	SCHEDLAB_SWARM=$(SWARM) cargo test --release --locked --quiet -p schedlab-sim --test swarm
+	SCHEDLAB_SWARM=$(SWARM) cargo test --release --locked --quiet -p schedlab-sim --test simulation swarm::
 
 # Real traces against the tools that print them, and replayed under the kernel that they were taken
 # under: SCHEDLAB_TRACES=DIR make traces
 traces: build
-	SCHEDLAB_TRACES="$(SCHEDLAB_TRACES)" cargo test --release --locked --quiet \
-		-p schedlab-trace --test real_files -- --nocapture
+	SCHEDLAB_TRACES="$(SCHEDLAB_TRACES)" cargo test --workspace --release --locked --quiet \
+		--test readers real_files:: -- --nocapture
 	PYTHONPATH=tests $(BIN)/python -m traces.check "$(SCHEDLAB_TRACES)"
 	PYTHONPATH=tests $(BIN)/python -m traces.replay_check "$(SCHEDLAB_TRACES)"
 

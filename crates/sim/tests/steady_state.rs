@@ -38,7 +38,7 @@ static ALLOCATOR: Counting = Counting;
 const S: u64 = 1_000_000_000;
 
 /// Events until every queue has been as long as it gets.
-const WARM_UP: u32 = 1_500_000;
+const WARM_UP: u32 = 500_000;
 
 /// Allocations of so many events after that.
 fn allocations(machine: &str, kernel: &str, workload: &Workload, events: u32) -> u64 {
@@ -99,7 +99,7 @@ fn nothing_allocates_in_the_steady_state() {
             ("nehalem-ep-2s", "v2.6.32"),
             ("generic", "v2.6.36"),
         ] {
-            let count = allocations(machine, kernel, &workload, 200_000);
+            let count = allocations(machine, kernel, &workload, 100_000);
             assert_eq!(count, 0, "{name} on {machine} under {kernel}");
         }
     }

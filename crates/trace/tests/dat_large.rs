@@ -1,5 +1,7 @@
-//! A trace far larger than what reading it may keep in memory.
+//! A trace far larger than what reading it may keep in memory, in a process of its own, whose memory
+//! it looks at.
 
+#[path = "readers/support/mod.rs"]
 mod support;
 
 use std::path::Path;

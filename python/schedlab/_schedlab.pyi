@@ -331,6 +331,7 @@ def simulate(
     keep_events: bool,
     keep_decisions: bool,
     keep_c2c: bool = False,
+    keep_interrupts: bool = False,
     cpufreq: str | None = None,
     cpu_latency_ns: int | None = None,
     thermal_limits: list[tuple[str, int]] = ...,

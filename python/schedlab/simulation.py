@@ -243,6 +243,7 @@ def simulate(
     keep_events: bool = False,
     keep_decisions: bool = False,
     keep_c2c: bool = False,
+    keep_interrupts: bool = True,
     cpufreq: str | None = None,
     cpu_latency_us: float | None = None,
     thermal_limits_mhz: Mapping[str, float] | None = None,
@@ -258,7 +259,8 @@ def simulate(
     :class:`schedlab.GovernorSource`, or a class derived from :class:`schedlab.Governor`.
 
     ``start_ns`` delays the workload's start against the machine's ticks, which is what differs
-    from run to run on a real machine. ``keep_events`` keeps the run as a trace, and
+    from run to run on a real machine. ``keep_events`` keeps the run as a trace, with timers and
+    interrupts unless ``keep_interrupts`` is false (three events for every tick), and
     ``keep_decisions`` every placement with its candidates. ``progress`` is called now and then
     with the virtual time and the duration, ns. Other threads run meanwhile. ``keep_c2c`` keeps
     accesses to the cache lines that real-time scheduling shares, and charges them on any machine.
@@ -291,6 +293,7 @@ def simulate(
         keep_events=keep_events,
         keep_decisions=keep_decisions,
         keep_c2c=keep_c2c,
+        keep_interrupts=keep_interrupts,
         cpufreq=cpufreq,
         cpu_latency_ns=None if cpu_latency_us is None else latency_to_ns(cpu_latency_us),
         thermal_limits=[

@@ -132,7 +132,7 @@ fn limited(machine: &ModelMachine, limits: &[(String, u32)]) -> PyResult<ModelMa
 /// Runs a workload, given as the text of its file, on a machine under a kernel. Its first tasks
 /// start `start_ns` later than the file says.
 #[pyfunction]
-#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, keep_c2c=false, governor=None, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
+#[pyo3(signature = (machine, kernel, text, path, *, duration_ns, seed, start_ns, shuffle_ties, keep_events, keep_decisions, keep_c2c=false, keep_interrupts=false, governor=None, cpufreq=None, cpu_latency_ns=None, thermal_limits=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "each is one part of what determines a run")]
 fn simulate<'py>(
     py: Python<'py>,
@@ -147,6 +147,7 @@ fn simulate<'py>(
     keep_events: bool,
     keep_decisions: bool,
     keep_c2c: bool,
+    keep_interrupts: bool,
     governor: Option<Bound<'py, PyAny>>,
     cpufreq: Option<&str>,
     cpu_latency_ns: Option<i64>,
@@ -162,6 +163,7 @@ fn simulate<'py>(
     let duration_ns = duration_ns.unwrap_or_else(|| default_duration_ns(&workload));
     let mut settings = Settings::new(kernel, machine, duration_ns, seed);
     (settings.shuffle_ties, settings.explain) = (shuffle_ties, keep_decisions);
+    settings.interrupts = keep_events && keep_interrupts;
     if keep_c2c {
         settings.kernel_lines = KernelLines::Recorded;
     }

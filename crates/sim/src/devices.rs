@@ -82,16 +82,20 @@ impl<O: Observer> Engine<'_, O> {
             state.device_ns = state.arrivals.next_ns().min(held_ns).min(state.requests.next_ns());
             if let Some(task) = done {
                 self.timers_armed -= 1;
+                self.platform.tell_device(cpu);
                 self.platform.clock_ns += self.platform.machine.path_costs().irq_ns;
                 self.wake(cpu, task, WakeFlags::INTERRUPT);
+                self.platform.tell_device_done(cpu);
                 continue;
             }
             let Some(interrupt) = interrupt else { return };
             self.timers_armed -= 1;
+            self.platform.tell_device(cpu);
             if let Some(object) = interrupt.raises {
                 self.add_from_interrupt(cpu, object);
             }
             self.platform.clock_ns += interrupt.length_ns;
+            self.platform.tell_device_done(cpu);
         }
     }
 

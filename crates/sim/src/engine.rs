@@ -12,6 +12,7 @@ use crate::frequency::Frequencies;
 use crate::idle::poll_limit_ns;
 use crate::idle_counts::IdleCounts;
 use crate::interpret::Step;
+use crate::interrupts::InterruptNames;
 use crate::lifecycle::Progress;
 use crate::lines::Lines;
 use crate::objects::Object;
@@ -167,6 +168,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 tick_ns,
                 random: Pcg::new(settings.seed, KERNEL_STREAM),
                 kernel_timers: 0,
+                interrupt_names: settings.interrupts.then(|| InterruptNames::new(&mut strings)),
                 decisions: settings.explain.then(Decisions::default),
                 coherence: None,
             },
@@ -375,30 +377,43 @@ impl<'a, O: Observer> Engine<'a, O> {
             first.is_some_and(|Reverse(timer)| timer.hard_ns <= platform.clock_ns)
         };
         if hard_due(&self.platform) {
+            let began_ns = self.platform.clock_ns;
             self.platform.clock_ns += costs.irq_ns;
             // One interrupt serves every timer whose soft expiry has passed.
             while let Some(&Reverse(timer)) = self.platform.cpus[index].timers.peek()
                 && timer.soft_ns <= self.platform.clock_ns
             {
                 self.platform.cpus[index].timers.pop();
+                self.platform.tell_expires(cpu, timer, began_ns);
                 if timer.task == KERNEL_TIMER {
                     self.platform.kernel_timers -= 1;
                     self.sched.timer(cpu, &mut self.platform);
-                    continue;
+                } else {
+                    self.timers_armed -= 1;
+                    self.expiries += 1;
+                    self.expire(cpu, TaskId(timer.task));
                 }
-                self.timers_armed -= 1;
-                self.expiries += 1;
-                self.expire(cpu, TaskId(timer.task));
+                self.platform.tell_expired(cpu, timer);
             }
         }
         if self.platform.cpus[index].tick_ns <= self.platform.clock_ns {
             self.platform.cpus[index].ticks += 1;
             self.platform.cpus[index].idle_ticks += u64::from(self.sched.current(cpu).is_none());
+            self.platform.tell_tick(cpu);
             self.arm_tick(cpu);
             self.sched.tick(cpu, &mut self.platform);
+            self.platform.tell_ticked(cpu);
+            self.platform.tell_tick_armed(cpu);
         }
         let since_ns = self.platform.clock_ns;
+        let balances = O::ACTIVE && self.sched.softirq_pending(cpu);
+        if balances {
+            self.platform.tell_balances(cpu);
+        }
         self.sched.softirq(cpu, &mut self.platform);
+        if balances {
+            self.platform.tell_balanced(cpu);
+        }
         self.platform.cpus[index].softirq_ns += self.platform.clock_ns - since_ns;
     }
 
@@ -414,8 +429,15 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         // An interrupt in place of the timer's is handled as the timer's.
         if kinds != Ipi::Timer as u8 {
+            let interrupts = kinds != POLLED;
+            if interrupts {
+                self.platform.tell_reschedule(cpu);
+            }
             self.platform.clock_ns += self.platform.machine.path_costs().ipi_handle_ns;
             self.sched.interrupt_from_cpu(cpu, &mut self.platform);
+            if interrupts {
+                self.platform.tell_rescheduled(cpu);
+            }
         }
     }
 
@@ -454,6 +476,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.sched.settle(cpu, &mut self.platform);
                 if prev.is_none() && next.is_some() && self.platform.cpus[index].tick_ns == NEVER {
                     self.arm_tick(cpu);
+                    self.platform.tell_tick_armed(cpu);
                 }
             }
             let Some(task) = self.sched.current(cpu) else { return self.enter_idle(cpu) };

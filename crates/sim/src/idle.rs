@@ -129,6 +129,7 @@ impl<O: Observer> Engine<'_, O> {
             && self.sched.stop_tick(cpu, &mut self.platform)
         {
             self.platform.cpus[index].tick_ns = NEVER;
+            self.platform.tell_tick_stopped(cpu);
         }
     }
 
@@ -138,6 +139,7 @@ impl<O: Observer> Engine<'_, O> {
         if self.platform.cpus[cpu.index()].tick_ns == NEVER {
             self.sched.restart_tick(cpu);
             self.arm_tick(cpu);
+            self.platform.tell_tick_armed(cpu);
         }
     }
 

@@ -16,6 +16,7 @@ mod histogram;
 mod idle;
 mod idle_counts;
 mod interpret;
+mod interrupts;
 mod lifecycle;
 mod lines;
 mod objects;

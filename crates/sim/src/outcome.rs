@@ -38,6 +38,8 @@ pub struct Settings {
     pub shuffle_ties: bool,
     /// Keep explained decisions.
     pub explain: bool,
+    /// Tell an observer of timers and interrupts, too, as a trace of them would.
+    pub interrupts: bool,
     /// What of the kernel's shared cache lines is modelled while there are real-time tasks.
     pub kernel_lines: KernelLines,
 }
@@ -55,6 +57,7 @@ impl Settings {
             seed,
             shuffle_ties: false,
             explain: false,
+            interrupts: false,
             kernel_lines: match machine.cache_costs().kernel_lines {
                 true => KernelLines::Charged,
                 false => KernelLines::Off,

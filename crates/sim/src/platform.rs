@@ -8,6 +8,7 @@ use crate::devices::{Arrivals, Requests};
 use crate::energy::{Activity, EnergyMeter};
 use crate::frequency::Frequencies;
 use crate::idle_counts::IdleCounts;
+use crate::interrupts::InterruptNames;
 use crate::lines::Lines;
 use crate::observe::{Digest, Observer, fingerprint};
 use crate::queue::{EventQueue, NEVER};
@@ -206,6 +207,8 @@ pub struct Platform<'a, O> {
     pub random: Pcg,
     /// Timers of the kernel itself that are yet to fire.
     pub kernel_timers: u64,
+    /// Names for events of timers and interrupts, if those are wanted.
+    pub interrupt_names: Option<InterruptNames>,
     /// Explained decisions, if wanted.
     pub decisions: Option<Decisions>,
     /// Cache lines of the kernel, if modelled.
@@ -508,6 +511,7 @@ impl<O: Observer> Hardware for Platform<'_, O> {
     fn arm_timer(&mut self, cpu: CpuId, at_ns: u64) {
         let timer = Timer { hard_ns: at_ns, soft_ns: at_ns, task: KERNEL_TIMER };
         self.kernel_timers += 1;
+        self.tell_armed(cpu, timer);
         let state = &mut self.cpus[cpu.index()];
         state.timers.push(Reverse(timer));
         if state.doing != Doing::Kernel {

@@ -114,6 +114,17 @@ fn tracepoint(kind: &EventKind) -> &'static str {
         EventKind::Frequency { .. } => "cpu_frequency",
         EventKind::IpiSend { .. } => "ipi_send_cpu",
         EventKind::WakeIdleWithoutIpi { .. } => "sched_wake_idle_without_ipi",
+        EventKind::HrtimerStart { .. } => "hrtimer_start",
+        EventKind::HrtimerExpireEntry { .. } => "hrtimer_expire_entry",
+        EventKind::HrtimerExpireExit { .. } => "hrtimer_expire_exit",
+        EventKind::HrtimerCancel { .. } => "hrtimer_cancel",
+        EventKind::TickStop { .. } => "tick_stop",
+        EventKind::IrqEntry { .. } => "irq_handler_entry",
+        EventKind::IrqExit { .. } => "irq_handler_exit",
+        EventKind::SoftirqEntry { .. } => "softirq_entry",
+        EventKind::SoftirqExit { .. } => "softirq_exit",
+        EventKind::VectorEntry { .. } => "reschedule_entry",
+        EventKind::VectorExit { .. } => "reschedule_exit",
         _ => "other",
     }
 }

@@ -26,6 +26,7 @@ impl<O: Observer> Engine<'_, O> {
         progress.stage = 1;
         progress.waits_for = None;
         let timer = Timer { hard_ns, soft_ns, task: task.0 };
+        self.platform.tell_armed(cpu, timer);
         self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
         self.timers_armed += 1;
         self.platform.clock_ns += self.platform.machine.path_costs().timer_program_ns;

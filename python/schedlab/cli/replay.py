@@ -137,6 +137,8 @@ def print_tasks(file: Path, tasks: TracedTasks, kernel: str | None = None) -> No
             f" the instruction stream that its CPUs share changed hands {integer(facts['turns'])} "
             "times"
         )
+    if not (facts["has_hrtimers"] and facts["has_interrupts"]):
+        click.echo(_unseen(facts))
     click.echo()
     print_title("Costs of kernel paths, from the trace")
     costs = [
@@ -151,6 +153,23 @@ def print_tasks(file: Path, tasks: TracedTasks, kernel: str | None = None) -> No
             Column("rule", "median of the time", numeric=False, spare=1),
         ],
         costs,
+    )
+
+
+def _unseen(facts: Figures) -> str:
+    """Tell what the trace lacks that tells causes of wake-ups, and how to record it."""
+    lacking = {
+        "timers": not facts["has_hrtimers"],
+        "interrupts": not facts["has_interrupts"],
+    }
+    events = {
+        "timers": "-e timer:hrtimer_start -e timer:hrtimer_expire_entry",
+        "interrupts": "-e irq",
+    }
+    names = [name for name, lacks in lacking.items() if lacks]
+    return (
+        f" the trace shows no {' and no '.join(names)}: what woke a task is guessed by who ran "
+        f"there and by regular times;\n record {' '.join(events[name] for name in names)}, too"
     )
 
 

@@ -78,6 +78,13 @@ FORMATS: dict[str, TraceFormat] = {
     help="Write the run as a trace: .pftrace (Perfetto), .parquet or .csv.",
 )
 @click.option(
+    "--trace-interrupts/--no-trace-interrupts",
+    default=True,
+    show_default=True,
+    help="Write timers and interrupts into the trace, too: three events for every tick. `schedlab "
+    "replay` tells by them what woke a task.",
+)
+@click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -140,6 +147,7 @@ def command(
     seed: int,
     shuffle_ties: bool,
     trace_file: Path | None,
+    trace_interrupts: bool,
     page: Path | None,
     interrupts: bool,
     idle: bool,
@@ -174,6 +182,7 @@ def command(
             seed=seed,
             shuffle_ties=shuffle_ties,
             keep_events=trace_file is not None or page is not None,
+            keep_interrupts=trace_file is not None and trace_interrupts,
             keep_decisions=explain or explain_task is not None,
             keep_c2c=c2c,
             cpufreq=cpufreq,

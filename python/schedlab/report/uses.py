@@ -53,6 +53,7 @@ def _panel(run: Run, until_s: float) -> list[dict[str, Any]]:
         seed=run.seed,
         start_ns=run.start_ns,
         keep_events=True,
+        keep_interrupts=False,
     )
     if done.trace is None:
         return []

@@ -13,6 +13,12 @@ const SCHED_SOFTIRQ: u32 = 7;
 /// The vector that expires the timers of the timer wheel (`TIMER_SOFTIRQ`).
 const TIMER_SOFTIRQ: u32 = 1;
 
+/// The name of the interrupt by which CPUs make each other schedule, on x86 or on arm64: the
+/// simulated kernel sends its own.
+fn is_reschedule(name: &str) -> bool {
+    matches!(name, "reschedule" | "Rescheduling interrupts")
+}
+
 /// In which context an event happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Context {
@@ -210,7 +216,12 @@ impl<'a> Contexts<'a> {
         if self.silence == Silence::Nothing {
             return None;
         }
-        let Cpu { asleep, pending, .. } = *self.cpu(cpu)?;
+        let everywhere = self.silence == Silence::HeldUp;
+        let Cpu { running, asleep, pending, .. } = *self.cpu(cpu)?;
+        // That a busy CPU does not switch is the scheduler's choice.
+        if !everywhere && running != Some(Pid::IDLE) {
+            return None;
+        }
         let (since_ns, _) = pending.filter(|(_, pending)| *pending == task)?;
         Some(since_ns + self.answer_ns(cpu, asleep))
     }
@@ -267,6 +278,9 @@ impl<'a> Contexts<'a> {
                 };
             }
             EventKind::SoftirqEntry { vec: SCHED_SOFTIRQ } => cpu.context = Context::Timer,
+            EventKind::VectorEntry { name } if is_reschedule(strings.get(name)) => {
+                cpu.context = Context::Timer;
+            }
             EventKind::SoftirqEntry { vec: TIMER_SOFTIRQ } => cpu.context = Context::Wheel(now_ns),
             EventKind::IrqEntry { .. }
             | EventKind::VectorEntry { .. }

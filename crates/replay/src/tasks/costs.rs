@@ -61,6 +61,17 @@ struct Last {
     to_idle_ns: Option<u64>,
     accounted: Option<(Pid, u64)>,
     idle: Option<u32>,
+    /// The idle state that it left since its last switch.
+    left: Option<u32>,
+}
+
+/// The way of a wake-up to another, idle CPU.
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    time_ns: u64,
+    cpu: CpuId,
+    /// The idle state that the CPU left.
+    left: Option<u32>,
 }
 
 /// Collects samples, one event at a time.
@@ -73,7 +84,7 @@ pub(super) struct Calibrator {
     wakeup: Samples,
     switch: Samples,
     resched: Samples,
-    remote_latency: Samples,
+    remote_latency: Vec<Remote>,
     tick: Samples,
     irq: Samples,
     entry: Samples,
@@ -142,11 +153,13 @@ impl Calibrator {
                     && prev.pid == Pid::IDLE
                     && pid == next.pid
                 {
+                    let left = last.left;
                     self.resched.push(at_ns, now_ns);
                     if let Some((from, at_ns)) = self.remote.remove(&pid)
                         && from != cpu
                     {
-                        self.remote_latency.push(at_ns, now_ns);
+                        let time_ns = now_ns.saturating_sub(at_ns);
+                        self.remote_latency.push(Remote { time_ns, cpu, left });
                     }
                 }
                 let Some(last) = self.cpu(cpu) else { return };
@@ -157,15 +170,15 @@ impl Calibrator {
                 }
                 let Some(last) = self.cpu(cpu) else { return };
                 last.to_idle_ns = (next.pid == Pid::IDLE).then_some(now_ns);
-                last.idle = None;
+                (last.idle, last.left) = (None, None);
             }
             EventKind::IdleEnter { state, .. } => {
-                last.idle = Some(state);
+                (last.idle, last.left) = (Some(state), None);
                 if let Some(at_ns) = last.to_idle_ns.take() {
                     self.entry.push(at_ns, now_ns);
                 }
             }
-            EventKind::IdleExit { .. } => last.idle = None,
+            EventKind::IdleExit { .. } => last.left = last.idle.take(),
             EventKind::StatRuntime { task, .. } => last.accounted = Some((task.pid, now_ns)),
             EventKind::HrtimerStart { timer, expires_ns, .. } => {
                 if let Some((tick, at_ns)) = last.expiry.take()
@@ -226,12 +239,26 @@ impl Calibrator {
         row("irq_ns", &mut self.irq, rule, &mut costs.irq_ns);
         let rule = "from the switch to the idle task to cpu_idle";
         row("idle_entry_ns", &mut self.entry, rule, &mut costs.idle_entry_ns);
+        let exits: Vec<Option<u64>> = self.exits.iter_mut().map(Samples::median).collect();
+        let exit_ns = |cpu: CpuId, state: u32| {
+            // A trace of a bigger machine is refused later.
+            let known = cpu.index() < machine.cpu_count();
+            let states = if known { machine.idle_states(cpu) } else { &[] };
+            let own_ns = states.get(state as usize).map(|s| s.exit_latency_ns);
+            exits.get(state as usize).copied().flatten().or(own_ns).unwrap_or(0)
+        };
         // What is left of a remote wake-up's whole latency is the way of its interrupt.
         let paths_ns =
             costs.wakeup_ns + costs.wakeup_ns / 2 + costs.idle_resched_ns + costs.context_switch_ns;
-        let mut remote =
-            Samples(self.remote_latency.0.iter().map(|ns| ns.saturating_sub(paths_ns)).collect());
-        let rule = "from sched_waking to the switch on another, idle CPU, less the paths above";
+        let mut remote = Samples::default();
+        for Remote { time_ns, cpu, left } in self.remote_latency {
+            let exit_ns = left.map_or(0, |state| exit_ns(cpu, state));
+            let awake_ns = time_ns.saturating_sub(exit_ns);
+            if awake_ns <= PATH_MAX_NS {
+                remote.push(paths_ns.min(awake_ns), awake_ns);
+            }
+        }
+        let rule = "from sched_waking to the switch on another, idle CPU, less paths and idle exit";
         row("ipi_deliver_ns", &mut remote, rule, &mut costs.ipi_deliver_ns);
         // These are part of what was measured above, or of the tasks' own computation.
         costs.ipi_send_ns = 0;
@@ -242,8 +269,8 @@ impl Calibrator {
         costs.fork_ns = 0;
         costs.thread_create_ns = 0;
         let mut machine = machine.clone().with_path_costs(costs);
-        for (state, samples) in self.exits.iter_mut().enumerate() {
-            let Some(value_ns) = samples.median() else { continue };
+        for (state, (samples, value_ns)) in self.exits.iter().zip(exits).enumerate() {
+            let Some(value_ns) = value_ns else { continue };
             machine = machine.with_exit_latency(state, value_ns);
             rows.push(Cost {
                 name: "exit_latency_ns",

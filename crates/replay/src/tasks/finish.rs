@@ -202,7 +202,8 @@ impl Translation<'_> {
                 Did::Run(work_ns) => Some(Step::Run(work_ns)),
                 Did::Timer(sleep) => {
                     self.causes.timer += 1;
-                    Some(self.sleep(sleep, absolute != Some(false) || steps.is_empty()))
+                    // Who sleeps too seldom to tell most likely counts from there.
+                    Some(self.sleep(sleep, absolute == Some(true) || steps.is_empty()))
                 }
                 Did::Device(time_ns) => {
                     self.causes.device += 1;
@@ -244,7 +245,8 @@ impl Translation<'_> {
     }
 }
 
-/// Whether expiries stand on a grid: half of them are equally far from the one before.
+/// Whether expiries stand on a grid: half of them, and more than one, are equally far from the one
+/// before.
 fn on_grid(expiries_ns: &[u64]) -> Option<bool> {
     if expiries_ns.len() < GRID_TIMERS {
         return None;
@@ -258,7 +260,7 @@ fn on_grid(expiries_ns: &[u64]) -> Option<bool> {
         }
         most = most.max(last - first + 1);
     }
-    Some(2 * most >= gaps.len())
+    Some(most > 1 && 2 * most >= gaps.len())
 }
 
 #[cfg(test)]
@@ -272,6 +274,8 @@ mod tests {
         assert_eq!(on_grid(&period), Some(true));
         let drifts: Vec<u64> = (0..20).map(|i| 7_000_000 * i + 40_000 * i * i).collect();
         assert_eq!(on_grid(&drifts), Some(false));
+        // One distance is like itself.
+        assert_eq!(on_grid(&[1_000_000, 90_000_000, 90_040_000]), Some(false));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::context::{Context, Contexts, Late, Silence};
 use super::costs::{Calibration, PATH_MAX_NS, is_tick};
+use super::guess::{Woken, guess_timers};
 use super::stream::Stream;
 use super::track::{Birth, Cause, Did, Kind, Sleep, State, Track};
 use rustc_hash::FxHashMap;
@@ -355,11 +356,26 @@ impl<'a> Follower<'a> {
                 self.waits(place, event.timestamp_ns, target_cpu);
                 self.pay_waking(event.cpu, cause);
                 self.wakes(place, cause);
+                if target_cpu == event.cpu && !self.has_hrtimers && !self.has_interrupts {
+                    self.note_woken(place, event.timestamp_ns, cause);
+                }
             }
             // It is on its way to sleep, or will see that it need not.
             State::Running(_) => track.early = Some(cause),
             State::Runnable | State::Dead => {}
         }
+    }
+
+    /// Notes a wake-up whose cause the trace does not show.
+    fn note_woken(&mut self, place: usize, woken_ns: u64, cause: Cause) {
+        let track = &mut self.tracks[place];
+        let by = match cause {
+            Cause::Task(waker, did) => Some((waker, did)),
+            Cause::Timer(..) => None,
+            Cause::Outside(..) => return,
+        };
+        let at = track.did.len() as u32 - 1;
+        track.woken_here.push(Woken { at, left_ns: track.left_ns, woken_ns, by });
     }
 
     /// A stopper thread is woken: if by a task that takes another program, to move that task.
@@ -461,15 +477,15 @@ impl<'a> Follower<'a> {
         self.does(cpu, now_ns, parent, Did::Fork(child as u32));
     }
 
-    /// Ends the walk: what runs is counted up to the end.
+    /// Ends the walk: what runs or waits for a CPU is counted up to the end.
     pub fn finish(&mut self) {
         let end_ns = self.end_ns;
         for cpu in self.machine.cpu_ids() {
             self.settle(cpu, end_ns, false);
-            if let Some(place) = self.running(cpu) {
-                self.tracks[place].flush();
-            }
         }
+        // Who waits for a CPU has computed since its last wait, too.
+        self.tracks.iter_mut().for_each(Track::flush);
+        guess_timers(&mut self.tracks);
         self.arrivals.sort_by_key(|interrupt| interrupt.at_ns);
     }
 }

@@ -1,5 +1,6 @@
 //! One task of the trace, and what it did so far.
 
+use super::guess::Woken;
 use schedlab_machine::CpuId;
 use schedlab_trace::{Pid, StrId};
 
@@ -129,6 +130,8 @@ pub(super) struct Track {
     pub device: bool,
     /// What began to wake it before it was off its CPU.
     pub early: Option<Cause>,
+    /// Its wake-ups where it went to sleep, in a trace that shows no cause of them.
+    pub woken_here: Vec<Woken>,
     /// Time on CPUs.
     pub run_ns: u64,
     /// Of that, time which the simulated kernel charges by itself.
@@ -157,6 +160,7 @@ impl Track {
             left_ns: 0,
             device: false,
             early: None,
+            woken_here: Vec::new(),
             run_ns: 0,
             charged_ns: 0,
             wakeups: 0,

@@ -4,7 +4,7 @@ use crate::support::{fork_storm, run, settings};
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance};
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::Machine;
-use schedlab_sim::{Ending, InOrder, Nothing, Settings, SimError, simulate};
+use schedlab_sim::{CpuTimes, Ending, InOrder, Nothing, Settings, SimError, simulate};
 use schedlab_trace::{Event, EventKind, EventSource};
 use schedlab_workload::build::Builder;
 use schedlab_workload::models::{Model, hackbench};
@@ -14,6 +14,11 @@ fn small_hackbench() -> Workload {
     let options =
         hackbench::Options { groups: 1, fds: 3, loops: 20, ..hackbench::Options::default() };
     options.workload("test", 8).expect("valid")
+}
+
+fn periodic() -> Workload {
+    let text = schedlab_workload::preset_text("periodic").expect("a preset");
+    Workload::from_toml(text, "periodic.toml".as_ref(), 8).expect("valid")
 }
 
 #[test]
@@ -73,6 +78,47 @@ fn what_watches_does_not_change_the_run() {
     // The kernel's verdicts on sleeps follow from the other events, and do not count.
     let counts = |event: &&Event| !matches!(event.kind, EventKind::IdleMiss { .. });
     assert_eq!(unseen.events, seen.observer.iter().filter(counts).count() as u64);
+}
+
+#[test]
+fn timers_and_interrupts_are_remarks_on_the_same_run() {
+    let plain = settings(IdlestTie::GroupUtil, NumaAllowance::ImbNumaNr);
+    let told = Settings { interrupts: true, duration_ns: 100_000_000, ..plain };
+    let plain = Settings { duration_ns: 100_000_000, ..plain };
+    let (machine, workload) = ("generic", periodic());
+    let short = run(machine, &workload, &plain, Vec::<Event>::new());
+    let long = run(machine, &workload, &told, Vec::<Event>::new());
+    assert_eq!((short.digest, short.events), (long.digest, long.events));
+    let count = |wanted: fn(&EventKind) -> bool| {
+        long.observer.iter().filter(|event| wanted(&event.kind)).count() as u64
+    };
+    let sum = |of: fn(&CpuTimes) -> u64| long.cpus.iter().map(of).sum::<u64>();
+    let begun = count(|kind| matches!(kind, EventKind::HrtimerExpireEntry { .. }));
+    assert_eq!(begun, long.expiries + sum(|cpu| cpu.ticks));
+    assert_eq!(begun, count(|kind| matches!(kind, EventKind::HrtimerExpireExit { .. })));
+    let sent = count(|kind| matches!(kind, EventKind::VectorEntry { .. }));
+    assert_eq!((sent > 0, sent), (true, sum(|cpu| cpu.ipis)));
+    // Without them, it is the other run, event by event.
+    let remark = |kind: &EventKind| {
+        matches!(
+            kind,
+            EventKind::HrtimerStart { .. }
+                | EventKind::HrtimerExpireEntry { .. }
+                | EventKind::HrtimerExpireExit { .. }
+                | EventKind::HrtimerCancel { .. }
+                | EventKind::TickStop { .. }
+                | EventKind::SoftirqEntry { .. }
+                | EventKind::SoftirqExit { .. }
+                | EventKind::VectorEntry { .. }
+                | EventKind::VectorExit { .. }
+        )
+    };
+    let left: Vec<Event> =
+        long.observer.iter().filter(|event| !remark(&event.kind)).copied().collect();
+    assert_eq!(left.len(), short.observer.len());
+    assert!(left.iter().zip(&short.observer).all(|(one, other)| {
+        (one.timestamp_ns, one.cpu, one.pid) == (other.timestamp_ns, other.cpu, other.pid)
+    }));
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub fn settings(idlest_tie: IdlestTie, numa_allowance: NumaAllowance) -> Setting
         seed: 1,
         shuffle_ties: false,
         explain: false,
+        interrupts: false,
         kernel_lines: schedlab_sim::KernelLines::Off,
     }
 }

@@ -42,6 +42,12 @@ impl Scheduler {
         }
     }
 
+    /// The next look for softirqs will find one that balances.
+    #[inline]
+    pub fn softirq_pending(&self, cpu: CpuId) -> bool {
+        self.rqs[cpu.index()].balance.softirq
+    }
+
     /// Runs the balancing softirq of `cpu` if it is raised (`sched_balance_softirq()`); interrupts
     /// end with it.
     #[inline]

@@ -16,12 +16,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def elsewhere(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    # Every demo of this session takes the study's runs from one store.
-    monkeypatch.setenv("SCHEDLAB_STORE", str(tmp_path_factory.getbasetemp() / "store"))
     return tmp_path
 
 

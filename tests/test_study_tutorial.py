@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import schedlab
 import sessions
-
-if TYPE_CHECKING:
-    import pytest
 
 TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial-studies.md"
 GOLDEN = Path(__file__).parent / "data" / "studies" / "idlest-group-util-small.txt"
@@ -29,10 +25,7 @@ def test_commands_print_what_the_tutorial_shows() -> None:
     sessions.check(TUTORIAL, output_of)
 
 
-def test_the_study_at_small_size_prints_its_golden_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCHEDLAB_STORE", str(tmp_path))
+def test_the_study_at_small_size_prints_its_golden_table() -> None:
     table = output_of("schedlab study run idlest-group-util --small")
     if os.environ.get("SCHEDLAB_UPDATE_DOCS"):
         GOLDEN.parent.mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use schedlab_govsource::GovernorSource;
 use schedlab_kernel::cpuidle::{AnyGovernor, GovernorKind, Served};
@@ -51,16 +52,22 @@ fn main() -> ExitCode {
     arguments.for_each(|path| find(&path, &mut traces));
     traces.sort();
     let mut failed = false;
-    for (release, name, kind) in SOURCES {
-        let file = trees.join(release).join(format!("{name}.c"));
-        match compare(&file, kind, &traces) {
-            Ok(line) => {
-                println!("{name:<9} {release:<5} {line}");
-            }
-            Err(message) => {
-                failed = true;
-                println!("{name:<9} {release:<5} {message}");
-            }
+    // As many at a time as there are CPUs, so that the times of answers mean something.
+    let together = thread::available_parallelism().map_or(1, usize::from);
+    for sources in SOURCES.chunks(together) {
+        let lines: Vec<_> = thread::scope(|scope| {
+            let started = sources.iter().map(|&(release, name, kind)| {
+                let file = trees.join(release).join(format!("{name}.c"));
+                let traces = &traces;
+                scope.spawn(move || compare(&file, kind, traces))
+            });
+            let started: Vec<_> = started.collect();
+            started.into_iter().map(|one| one.join().expect("it does not panic")).collect()
+        });
+        for ((release, name, _), line) in sources.iter().zip(lines) {
+            failed |= line.is_err();
+            let (Ok(line) | Err(line)) = line;
+            println!("{name:<9} {release:<5} {line}");
         }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

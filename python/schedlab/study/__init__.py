@@ -46,9 +46,7 @@ def run_study(
 
     Raises :class:`schedlab.StudyError` and what loading its parts raises.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = run_study("idlest-group-util", small=True, jobs=1, store=folder)
+    >>> result = run_study("idlest-group-util", small=True, jobs=1)
     >>> births = [row for row in result.rows if row.metric == "birth CPUs"]
     >>> [(row.kernel, row.simulated) for row in births[:2]]
     [('default', 1.0), ('group_util', 31.0)]

@@ -1,0 +1,27 @@
+"""What all tests share, the documentation's examples among them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the store of all processes of a session: what one simulated, the others take from it."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "store"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def default_store(shared_store: Path) -> Iterator[None]:
+    """Keep runs there instead of in the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCHEDLAB_STORE", str(shared_store))
+        yield

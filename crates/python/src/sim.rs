@@ -87,7 +87,7 @@ pub(crate) fn drive<O: Observer>(
                 ending => Ok(engine.finish(ending, duration_ns)),
             };
         }
-        if engine.events() > events_max {
+        if engine.told() > events_max {
             return Err(WorkloadError::new_err(format!(
                 "more than {events_max} events by {:.3} s, which is too many to keep; shorten the \
                  duration, or keep none",

@@ -162,6 +162,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 observer,
                 digest: Digest::default(),
                 events: 0,
+                remarks: 0,
                 comms: Vec::new(),
                 prios: Vec::new(),
                 touched: Vec::new(),
@@ -199,6 +200,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         for cpu in machine.cpu_ids() {
             engine.sched.start_tickless(cpu);
+            engine.platform.tell_tick_stopped(cpu);
             engine.note_idle_state(cpu, deepest(machine, cpu));
         }
         for cpu in machine.cpu_ids().filter(|_| !workload.interrupts.is_empty()) {
@@ -278,9 +280,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.platform.clock_ns
     }
 
-    /// Events so far, whether the observer kept them or not.
-    pub fn events(&self) -> u64 {
-        self.platform.events
+    /// Events and remarks so far that an active observer was told of.
+    pub fn told(&self) -> u64 {
+        self.platform.events + self.platform.remarks
     }
 
     /// Only ticks are left, and nobody to be woken by them.

@@ -195,6 +195,8 @@ pub struct Platform<'a, O> {
     pub digest: Digest,
     /// How many events there were.
     pub events: u64,
+    /// How many remarks there were besides, for an active observer.
+    pub remarks: u64,
     /// Names of tasks.
     pub comms: Vec<StrId>,
     /// Their priorities as events give them.
@@ -244,6 +246,7 @@ impl<O: Observer> Platform<'_, O> {
     /// Takes an event down that follows from others: it is neither counted nor digested.
     pub fn remark(&mut self, cpu: CpuId, kind: EventKind) {
         if O::ACTIVE {
+            self.remarks += 1;
             let pid = self.cpus[cpu.index()].running;
             self.observer.event(&Event { timestamp_ns: self.clock_ns, cpu, pid, kind });
         }

@@ -1,10 +1,11 @@
 //! What leaves a run: events as of a real trace, decisions with their reasons, and refusals.
 
 use crate::support::{fork_storm, run, settings};
+use schedlab_kernel::fair::build::build_domains;
 use schedlab_kernel::fair::slow_path::{IdlestTie, NumaAllowance};
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::Machine;
-use schedlab_sim::{CpuTimes, Ending, InOrder, Nothing, Settings, SimError, simulate};
+use schedlab_sim::{CpuTimes, Ending, Engine, InOrder, Nothing, Settings, SimError, simulate};
 use schedlab_trace::{Event, EventKind, EventSource};
 use schedlab_workload::build::Builder;
 use schedlab_workload::models::{Model, hackbench};
@@ -119,6 +120,25 @@ fn timers_and_interrupts_are_remarks_on_the_same_run() {
     assert!(left.iter().zip(&short.observer).all(|(one, other)| {
         (one.timestamp_ns, one.cpu, one.pid) == (other.timestamp_ns, other.cpu, other.pid)
     }));
+}
+
+#[test]
+fn what_is_kept_is_counted_with_the_remarks() {
+    let kernel = Kernel::preset("v6.12").expect("a preset");
+    let machine = Machine::preset("generic").expect("a preset");
+    let settings = Settings { interrupts: true, ..Settings::new(&kernel, &machine, 20_000_000, 1) };
+    let workload = periodic();
+    let domains = build_domains(&machine, kernel.domains);
+    let mut engine = Engine::new(&machine, domains, &workload, &settings, Vec::<Event>::new());
+    let ending = engine.advance(20_000_000, u32::MAX).expect("the time is up");
+    let told = engine.told();
+    let outcome = engine.finish(ending, 20_000_000);
+    assert_eq!(told, outcome.observer.len() as u64);
+    assert!(told > outcome.events);
+    // Every CPU begins without a tick.
+    let stopped = |event: &&Event| matches!(event.kind, EventKind::TickStop { success: true, .. });
+    let first = outcome.observer.iter().take_while(|event| event.timestamp_ns == 0);
+    assert_eq!(first.filter(stopped).count(), machine.cpu_count());
 }
 
 #[test]

@@ -33,7 +33,11 @@ def interrupt(
             if select.select([master], [], [], 0.01)[0]:
                 seen += os.read(master, 4096)
         process.send_signal(signal.SIGINT)
-        written, _ = process.communicate(timeout=60)
+        try:
+            written, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
     try:
         while chunk := os.read(master, 4096):
             seen += chunk

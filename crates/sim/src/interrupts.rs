@@ -3,7 +3,7 @@
 
 use crate::observe::Observer;
 use crate::platform::{KERNEL_TIMER, Platform, Timer};
-use schedlab_machine::CpuId;
+use schedlab_machine::{CPUS_MAX, CpuId};
 use schedlab_trace::{EventKind, StrId, Strings};
 
 /// The number of the interrupts of devices.
@@ -25,7 +25,7 @@ const KERNEL_TIMERS: u64 = 1 << 63;
 const TIMER_BYTES: u64 = 64;
 
 /// CPUs are numbered below two to this power.
-const CPU_BITS: u32 = 10;
+const CPU_BITS: u32 = CPUS_MAX.next_power_of_two().ilog2();
 
 /// The names that these events bear.
 #[derive(Clone, Copy, Debug)]

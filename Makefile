@@ -38,7 +38,7 @@ demo: build
 
 test: dev
 	cargo test --workspace --release --locked --quiet
-	cargo test -p schedlab-sim --locked --quiet --test digest # The same digests in a debug build.
+	cargo test -p schedlab-digests --locked --quiet # The same digests in a debug build.
 	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile
 
 lint: dev

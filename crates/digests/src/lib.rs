@@ -1,7 +1,9 @@
 //! One digest per run, wherever it was compiled: these tests run in debug and in release builds.
 //! Whoever changes what the simulator does on purpose takes the new numbers over.
 
-#[path = "../benches/support/mod.rs"]
+#![cfg(test)]
+
+#[path = "../../sim/benches/support/mod.rs"]
 #[allow(dead_code, reason = "each benchmark takes what it needs")]
 mod scenarios;
 

@@ -1,6 +1,7 @@
 //! Damaged `trace.dat` files: an error or a finding, never a panic, and no more events than there
 //! were.
 
+use crate::support::damage::{flipped, flips};
 use crate::support::dat_file::DatFile;
 use crate::support::records::Records;
 use crate::support::ring_buffer::Pages;
@@ -123,17 +124,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn flipped_bytes(
-        which in 0_usize..3,
-        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30),
-    ) {
+    fn flipped_bytes(which in 0_usize..3, flips in flips()) {
         let name = ["lisa_sched_load.dat", "trappy_arm32.dat", "trappy_arm32_v7.dat"][which];
-        let mut damaged = bytes(name);
-        for (place, value) in flips {
-            let place = place.index(damaged.len());
-            damaged[place] = value;
-        }
-        let _ = tolerated(read_bytes(&damaged));
+        let _ = tolerated(read_bytes(&flipped(bytes(name), flips)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Damaged `perf.data` files: an error or a finding, never a panic.
 
+use crate::support::damage::{flipped, flips};
 use crate::support::perf_file::PerfFile;
 use crate::support::records::Records;
 use crate::support::{Contents, read, read_bytes, sample};
@@ -107,15 +108,8 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bytes(
-        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30),
-    ) {
-        let mut damaged = whole();
-        for (place, value) in flips {
-            let place = place.index(damaged.len());
-            damaged[place] = value;
-        }
-        let _ = tolerated(read_bytes(&damaged));
+    fn flipped_bytes(flips in flips()) {
+        let _ = tolerated(read_bytes(&flipped(whole(), flips)));
     }
 
     #[test]

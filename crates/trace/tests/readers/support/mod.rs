@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod compare;
+pub mod damage;
 pub mod dat_file;
 pub mod perf_file;
 pub mod protobuf;

@@ -17,7 +17,7 @@ use crate::lifecycle::Progress;
 use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
-use crate::outcome::{CpuTimes, Ending, Outcome, Settings, TaskSummary};
+use crate::outcome::{Ending, Outcome, Settings};
 use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, KERNEL_TIMER, POLLED, Platform, Timer};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
@@ -27,7 +27,7 @@ use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::topology::Domains;
 use schedlab_kernel::rt::cpupri::Groups;
-use schedlab_kernel::sched::{BalanceCounts, Scheduler, TaskState, WakeFlags};
+use schedlab_kernel::sched::{Scheduler, TaskState, WakeFlags};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Pid, StrId, Strings};
 use schedlab_workload::TASKS_MAX;
@@ -52,10 +52,10 @@ pub struct Engine<'a, O> {
     /// Some wake-ups are held up.
     pub(crate) holds_up: bool,
     pub(crate) idle_cpus: usize,
-    operations: u64,
+    pub(crate) operations: u64,
     end_ns: u64,
-    expiries: u64,
-    strings: Strings,
+    pub(crate) expiries: u64,
+    pub(crate) strings: Strings,
 }
 
 /// The stream of random numbers of kernel code; tasks have those of their own numbers.
@@ -549,86 +549,6 @@ impl<'a, O: Observer> Engine<'a, O> {
                 state.done_ns = now_ns;
                 return;
             }
-        }
-    }
-
-    /// What a run yields that ended as [`Engine::advance`] told, with the same `duration_ns`.
-    pub fn finish(mut self, ending: Ending, duration_ns: u64) -> Outcome<O> {
-        let end_ns = match ending {
-            Ending::TimeUp => duration_ns,
-            _ => self.platform.clock_ns,
-        };
-        self.count_streams(end_ns);
-        let figures = self.figures.finish(&self.workload.metrics, end_ns);
-        let cpus = self.platform.cpus.iter_mut().enumerate().map(|(index, cpu)| {
-            // It is on its way down, or waits for what it shares, when the end comes.
-            cpu.idle_ns[cpu.last_state as usize] -= cpu.woke_ns.saturating_sub(end_ns);
-            if let Some(since_ns) = cpu.busy_since_ns {
-                cpu.busy_ns += end_ns.saturating_sub(since_ns);
-            }
-            if let Doing::Idle { since_ns, state } = cpu.doing {
-                cpu.idle_ns[state as usize] += end_ns.saturating_sub(since_ns);
-                if self.sched.nr_iowait(CpuId(index as u32)) > 0 {
-                    cpu.iowait_ns += end_ns.saturating_sub(since_ns);
-                }
-                // A kernel path that the end cut short counts up to the end.
-                cpu.busy_ns -= since_ns.saturating_sub(end_ns.max(cpu.woke_ns));
-            }
-            CpuTimes {
-                busy_ns: cpu.busy_ns,
-                iowait_ns: cpu.iowait_ns,
-                irq_ns: cpu.irq_ns,
-                softirq_ns: cpu.softirq_ns,
-                idle_ns: std::mem::take(&mut cpu.idle_ns),
-                idle_counts: std::mem::take(&mut cpu.idle_counts),
-                ticks: cpu.ticks,
-                idle_ticks: cpu.idle_ticks,
-                ipis: cpu.ipis,
-                ipis_reschedule: cpu.ipis_for[0],
-                ipis_kick: cpu.ipis_for[1],
-                ipis_timer: cpu.ipis_for[2],
-                broadcasts: cpu.broadcasts,
-                balance: BalanceCounts::default(),
-            }
-        });
-        let mut cpus: Vec<CpuTimes> = cpus.collect();
-        for (index, cpu) in cpus.iter_mut().enumerate() {
-            cpu.balance = self.sched.balance_counts(CpuId(index as u32));
-        }
-        let tasks = self.sched.tasks().iter().enumerate().map(|(index, task)| TaskSummary {
-            comm: self.strings.get(self.platform.comms[index]).to_owned(),
-            policy: {
-                let program = self.progress[index].program;
-                self.workload.programs[program.0 as usize].attributes.policy
-            },
-            program: self.progress[index].program,
-            runtime_ns: self.sched.entity(TaskId(index as u32)).sum_exec_runtime_ns,
-            user_ns: self.progress[index].user_ns,
-            switches: task.switches,
-            migrations: task.migrations,
-            cpu: task.cpu,
-        });
-        let decisions = self.platform.decisions.take().unwrap_or_default();
-        Outcome {
-            ending,
-            end_ns,
-            events: self.platform.events,
-            operations: self.operations,
-            expiries: self.expiries,
-            digest: self.platform.digest.value(),
-            figures,
-            cpus,
-            tasks: tasks.collect(),
-            task_names: crate::record::task_names(&self.platform.comms),
-            packages: self.platform.energy.packages(self.platform.machine, end_ns),
-            energy: self.platform.energy.read(self.platform.machine, end_ns),
-            groups: self.platform.energy.groups(self.platform.machine, end_ns),
-            frequencies: self.platform.frequencies.finish(end_ns),
-            decisions: decisions.kept,
-            decisions_left_out: decisions.left_out,
-            c2c: self.platform.coherence.and_then(|coherence| coherence.report()),
-            strings: self.strings,
-            observer: self.platform.observer,
         }
     }
 }

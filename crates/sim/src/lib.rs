@@ -10,6 +10,7 @@ mod devices;
 mod energy;
 mod engine;
 mod figures;
+mod finish;
 mod frequency;
 mod groups;
 mod histogram;

@@ -1,6 +1,7 @@
 //! What tasks do: a small task language, and the benchmarks of the field written in it. Nothing
 //! here knows how a task gets its CPU.
 
+mod attributes;
 mod block;
 pub mod build;
 mod deadlines;

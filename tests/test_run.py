@@ -165,6 +165,12 @@ def test_explained_placements_name_candidates_and_the_reason() -> None:
     assert "tie by ring order" in listed
 
 
+def test_what_a_trace_leaves_out_needs_a_trace() -> None:
+    result = run("periodic", "--duration", "0.01", "--no-trace-interrupts")
+    assert result.exit_code == 2
+    assert "give both" in result.stderr
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".pftrace"])
 def test_a_run_is_written_as_a_trace(tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"run{suffix}"

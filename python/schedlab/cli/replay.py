@@ -167,9 +167,10 @@ def _unseen(facts: Figures) -> str:
         "interrupts": "-e irq",
     }
     names = [name for name, lacks in lacking.items() if lacks]
+    by = "by who ran there" + (" and by regular times" if all(lacking.values()) else "")
     return (
-        f" the trace shows no {' and no '.join(names)}: what woke a task is guessed by who ran "
-        f"there and by regular times;\n record {' '.join(events[name] for name in names)}, too"
+        f" the trace shows no {' and no '.join(names)}: what woke a task is guessed {by};\n"
+        f" record {' '.join(events[name] for name in names)}, too"
     )
 
 

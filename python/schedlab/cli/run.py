@@ -170,6 +170,8 @@ def command(
 
     if governor is not None and source is not None:
         raise click.UsageError("one of --governor and --governor-source, not both.")
+    if not trace_interrupts and trace_file is None:
+        raise click.UsageError("--no-trace-interrupts says what --trace leaves out; give both.")
     chosen = None if source is None else GovernorSource(source)
     to = None if trace_file is None else _format(trace_file)
     hardware = load_machine(machine)
@@ -182,7 +184,7 @@ def command(
             seed=seed,
             shuffle_ties=shuffle_ties,
             keep_events=trace_file is not None or page is not None,
-            keep_interrupts=trace_file is not None and trace_interrupts,
+            keep_interrupts=trace_interrupts and trace_file is not None,
             keep_decisions=explain or explain_task is not None,
             keep_c2c=c2c,
             cpufreq=cpufreq,

@@ -175,10 +175,12 @@ def test_virtual_cpus_that_share_one_instruction_stream() -> None:
     assert 3_000 < found["facts"]["turns"] < 4_000
     rows = {row["comm"]: row for row in found["check"]["rows"]}
     # Up to 150 ms late in the trace: what the host did is told from what the scheduler did.
-    for comm in ("ctl", "audio"):
+    for comm in ("ctl", "audio", "video", "net"):
         assert not rows[comm]["off"], rows[comm]
         assert rows[comm]["replayed_p99_us"] > 25_000
-    assert all("run_ns" not in row["off"] for row in rows.values())
+    # The thread of softirqs waits behind the urgent task whose CPU it is woken on.
+    assert rows["ksoftirqd/2"]["replayed_p50_us"] > 2_000
+    assert all("p50_us" not in row["off"] for row in rows.values())
     # What is off is shown beside what the seed alone does.
     off = [row for row in rows.values() if row["off"]]
     assert off

@@ -6,7 +6,7 @@ use schedlab_replay::tasks::{ExtractError, Extraction, Request, extract};
 use schedlab_trace::{
     Event, EventKind, EventSource, Pid, StrId, Strings, Summary, Task, TaskState, TraceError,
 };
-use schedlab_workload::recorded::{Start, Step};
+use schedlab_workload::recorded::{Recording, Start, Step};
 
 /// Events that were made up.
 #[derive(Clone)]
@@ -101,7 +101,15 @@ fn extracted(events: Vec<Event>) -> Result<Extraction, ExtractError> {
 }
 
 fn extracted_on(machine: &str, events: Vec<Event>) -> Result<Extraction, ExtractError> {
-    let made = Made { events, summary: Summary::default(), strings: Strings::default() };
+    named_on(machine, Strings::default(), events)
+}
+
+fn named_on(
+    machine: &str,
+    strings: Strings,
+    events: Vec<Event>,
+) -> Result<Extraction, ExtractError> {
+    let made = Made { events, summary: Summary::default(), strings };
     let machine = Machine::preset(machine).expect("a preset");
     let request = Request { machine: &machine, tick_ns: 4_000_000, given: &[] };
     extract(&mut || Ok(Box::new(made.clone())), &request, &mut |_, _| true)
@@ -304,6 +312,104 @@ fn an_idle_cpu_may_take_its_exit_latency() {
         |later_us| extracted_on("snb-laptop", told_while_asleep(later_us)).expect("one").late;
     assert_eq!(late(exit_us + 10), 0);
     assert_eq!(late(exit_us + 2_000), 1);
+}
+
+/// An idle CPU's interrupt wakes a task and leaves its softirqs to their thread, if not so much later
+/// that the task computes by then.
+fn softirqs_left(strings: &mut Strings, later_us: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut add = |at_us: u64, pid: i32, kind: EventKind| {
+        let (timestamp_ns, cpu) = (BEGIN_NS + at_us * 1_000, CpuId(0));
+        events.push(Event { timestamp_ns, cpu, pid: Pid(pid), kind });
+    };
+    let (woken, prio, target_cpu) = (task(200), 120, CpuId(0));
+    let thread = Task { pid: Pid(17), comm: strings.intern(b"ksoftirqd/0") };
+    let named = |task: Task| if task.pid == thread.pid { thread } else { task };
+    let passes = |prev, prev_state, next| match switch(prev, prev_state, next) {
+        EventKind::Switch { prev, prev_prio, prev_state, next, next_prio } => EventKind::Switch {
+            prev: named(prev),
+            prev_prio,
+            prev_state,
+            next: named(next),
+            next_prio,
+        },
+        other => other,
+    };
+    add(0, 0, switch(0, TaskState::Running, 200));
+    add(500, 200, switch(200, TaskState::Sleeping, 0));
+    add(10_000, 0, EventKind::Waking { task: woken, prio, target_cpu });
+    add(10_015, 0, EventKind::Wakeup { task: woken, prio, target_cpu });
+    if later_us > 0 {
+        add(10_030, 0, switch(0, TaskState::Running, 200));
+    }
+    let runs = if later_us > 0 { 200 } else { 0 };
+    let at_us = 10_030 + later_us;
+    add(at_us, runs, EventKind::SoftirqEntry { vec: 7 });
+    add(at_us + 8, runs, EventKind::SoftirqExit { vec: 7 });
+    add(at_us + 9, runs, EventKind::Waking { task: thread, prio, target_cpu });
+    add(at_us + 24, runs, EventKind::Wakeup { task: thread, prio, target_cpu });
+    add(at_us + 38, runs, passes(runs, TaskState::Running, 17));
+    add(at_us + 68, 17, passes(17, TaskState::Sleeping, 200));
+    add(at_us + 900, 200, switch(200, TaskState::Sleeping, 0));
+    events
+}
+
+#[test]
+fn the_thread_of_softirqs_comes_with_whom_an_interrupt_kept_waiting() {
+    let found = |later_us| {
+        let mut strings = Strings::default();
+        let events = softirqs_left(&mut strings, later_us);
+        named_on("qemu4", strings, events).expect("tasks").recording
+    };
+    let together = found(0);
+    let thread = together.tasks.iter().position(|task| task.comm == "ksoftirqd/0").expect("it");
+    let other = 1 - thread;
+    let steps = &together.tasks[other].steps;
+    let at = steps.iter().position(|step| *step == Step::Brings(thread as u32)).expect("brought");
+    // The CPU had not got on with the task's wake-up until then.
+    assert!(late_ns(&steps[at - 1]).is_some_and(|ns| ns > 5_000), "{steps:?}");
+    let by_itself = |recording: &Recording, thread: usize| {
+        recording.interrupts.iter().filter(|at| at.wakes == Some(thread as u32)).count()
+    };
+    assert_eq!(by_itself(&together, thread), 0);
+    assert_eq!(together.tasks[thread].steps[0], Step::Await);
+    // A running task is not asked when softirqs are left to their thread.
+    let apart = found(1_000);
+    assert!(apart.tasks.iter().all(|task| {
+        task.steps.iter().all(|step| !matches!(step, Step::Brings(_) | Step::Wake(_)))
+    }));
+    let thread = apart.tasks.iter().position(|task| task.comm == "ksoftirqd/0").expect("it");
+    assert_eq!(by_itself(&apart, thread), 1);
+}
+
+#[test]
+fn a_task_is_born_with_its_creators_policy() {
+    let born = |prio: i32| {
+        let mut events = Vec::new();
+        let mut add = |at_us: u64, cpu: u32, pid: i32, kind: EventKind| {
+            let timestamp_ns = BEGIN_NS + at_us * 1_000;
+            events.push(Event { timestamp_ns, cpu: CpuId(cpu), pid: Pid(pid), kind });
+        };
+        add(0, 0, 0, switch(0, TaskState::Running, 200));
+        add(50, 0, 200, EventKind::Fork { parent: task(200), child: task(201) });
+        add(60, 0, 200, EventKind::WakeupNew { task: task(201), prio, target_cpu: CpuId(1) });
+        add(70, 1, 0, switch(0, TaskState::Running, 201));
+        let urgent = EventKind::Switch {
+            prev: task(201),
+            prev_prio: 79,
+            prev_state: TaskState::Sleeping,
+            next: task(0),
+            next_prio: 120,
+        };
+        add(900, 1, 201, urgent);
+        add(1_000, 0, 200, switch(200, TaskState::Sleeping, 0));
+        let found = extracted(events).expect("tasks").recording;
+        let child = found.tasks.iter().find(|task| task.start == Start::Forked).expect("forked");
+        assert_eq!(child.attributes.policy.priority(), Some(20));
+        child.attributes.born_fair
+    };
+    assert!(born(120));
+    assert!(!born(79));
 }
 
 fn late_ns(step: &Step) -> Option<u64> {

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::objects::Object;
 use crate::observe::Observer;
-use crate::platform::{Doing, Timer};
+use crate::platform::{Doing, Ipi, Timer};
 use crate::queue::NEVER;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::sched::{TaskState, WakeFlags};
@@ -13,6 +13,9 @@ use schedlab_machine::CpuId;
 use schedlab_workload::program::{Amount, Interrupt, ObjectId, Op, SLOTS, Spawn, Which};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// A run of no more than this is over before another virtual CPU gets the instruction stream, ns.
+const SHORT_NS: u64 = 100_000;
 
 /// The interrupts that are yet to come to one CPU, in order.
 #[derive(Clone, Debug, Default)]
@@ -44,27 +47,28 @@ impl Arrivals {
     }
 }
 
-/// The requests whose interrupts are yet to come to one CPU.
+/// What is yet to come to one CPU at times that the run finds: for a task, by its number, whose
+/// request to a device is done, or for a semaphore that an interrupt adds to.
 #[derive(Clone, Debug, Default)]
 pub struct Requests(BinaryHeap<Reverse<(u64, u32)>>);
 
 impl Requests {
-    /// `task` waits for one that is done at `done_ns`.
-    fn add(&mut self, done_ns: u64, task: TaskId) {
-        self.0.push(Reverse((done_ns, task.0)));
+    /// At `done_ns` something comes for whom this number names.
+    fn add(&mut self, done_ns: u64, number: u32) {
+        self.0.push(Reverse((done_ns, number)));
     }
 
-    /// When the next one is done, ns.
+    /// When the next comes, ns.
     fn next_ns(&self) -> u64 {
         self.0.peek().map_or(NEVER, |Reverse((done_ns, _))| *done_ns)
     }
 
-    /// Who waits for the next one, if it is done at `now_ns`.
-    fn take(&mut self, now_ns: u64) -> Option<TaskId> {
+    /// Whom the next is for, if it comes at `now_ns`.
+    fn take(&mut self, now_ns: u64) -> Option<u32> {
         if self.next_ns() > now_ns {
             return None;
         }
-        self.0.pop().map(|Reverse((_, task))| TaskId(task))
+        self.0.pop().map(|Reverse((_, number))| number)
     }
 }
 
@@ -75,12 +79,20 @@ impl<O: Observer> Engine<'_, O> {
         while self.platform.cpus[cpu.index()].device_ns <= self.platform.clock_ns {
             let now_ns = self.platform.clock_ns;
             let state = &mut self.platform.cpus[cpu.index()];
-            let done = state.requests.take(now_ns);
-            let interrupt = if done.is_none() { state.arrivals.take(now_ns) } else { None };
+            let brought = state.brought.take(now_ns);
+            let done = if brought.is_none() { state.requests.take(now_ns) } else { None };
+            let nothing = brought.is_none() && done.is_none();
+            let interrupt = if nothing { state.arrivals.take(now_ns) } else { None };
             let ahead = |ns: u64| if ns > now_ns { ns } else { NEVER };
             let held_ns = ahead(state.held_until_ns).min(ahead(state.held_urgent_until_ns));
             state.device_ns = state.arrivals.next_ns().min(held_ns).min(state.requests.next_ns());
-            if let Some(task) = done {
+            state.device_ns = state.device_ns.min(state.brought.next_ns());
+            if let Some(object) = brought {
+                self.timers_armed -= 1;
+                self.add_from_interrupt(cpu, ObjectId(object));
+                continue;
+            }
+            if let Some(task) = done.map(TaskId) {
                 self.timers_armed -= 1;
                 self.platform.tell_device(cpu);
                 self.platform.clock_ns += self.platform.machine.path_costs().irq_ns;
@@ -123,17 +135,21 @@ impl<O: Observer> Engine<'_, O> {
         progress.stage = 1;
         progress.waits_for = Some(object);
         let state = &mut self.platform.cpus[cpu.index()];
-        state.requests.add(done_ns, task);
+        state.requests.add(done_ns, task.0);
         state.device_ns = state.device_ns.min(done_ns);
         self.timers_armed += 1;
         self.sched.block_for_io(cpu, &mut self.platform);
         Step::GivesUp
     }
 
-    fn add_from_interrupt(&mut self, cpu: CpuId, object: ObjectId) {
+    pub(crate) fn add_from_interrupt(&mut self, cpu: CpuId, object: ObjectId) {
         if let Object::Semaphore { count, waiters } = self.object(object) {
             *count += 1;
             if let Some(waiter) = waiters.pop_front() {
+                let program = self.progress[waiter.index()].program;
+                if self.workload.programs[program.0 as usize].attributes.follows_interrupts {
+                    self.sched.bind_asleep(waiter, cpu);
+                }
                 self.wake(cpu, waiter, WakeFlags::INTERRUPT);
             }
         }
@@ -142,14 +158,23 @@ impl<O: Observer> Engine<'_, O> {
     /// The CPU that `task` was woken on gets on with that as late as the task's program says. Who
     /// is urgent waits for nobody else's sake.
     pub(crate) fn hold_up(&mut self, cpu: CpuId, task: TaskId) {
+        let workload = self.workload;
         let progress = &self.progress[task.index()];
-        let program = &self.workload.programs[progress.program.0 as usize];
+        let program = &workload.programs[progress.program.0 as usize];
         let at = progress.at as usize + usize::from(progress.stage > 0);
-        let urgent = self.platform.is_rt(task);
         let late_ns = match program.ops.get(at) {
-            Some(&Op::Late(late_ns)) => late_ns,
-            _ if urgent => 0,
-            _ => return,
+            Some(&Op::Late(late_ns)) => Some(late_ns),
+            _ => None,
+        };
+        if let Some(&Op::Brings(which)) = program.ops.get(at + usize::from(late_ns.is_some())) {
+            let object = self.choose(task, which, cpu);
+            self.bring(cpu, task, object, late_ns.unwrap_or(0));
+        }
+        let urgent = self.platform.is_rt(task);
+        let late_ns = match late_ns {
+            Some(late_ns) => late_ns,
+            None if urgent => 0,
+            None => return,
         };
         let target = self.sched.task(task).cpu;
         let now_ns = self.platform.clock_ns;
@@ -177,6 +202,57 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.platform.requeue(target.index());
         }
+    }
+
+    /// The interrupt for which `task` waits on its CPU adds one to the semaphore at its end, in so
+    /// many ns.
+    fn bring(&mut self, cpu: CpuId, task: TaskId, object: ObjectId, late_ns: u64) {
+        self.progress[task.index()].brought = true;
+        let target = self.sched.task(task).cpu;
+        if late_ns == 0 && target == cpu {
+            return self.add_from_interrupt(cpu, object);
+        }
+        let at_ns = self.platform.clock_ns.saturating_add(late_ns);
+        let state = &mut self.platform.cpus[target.index()];
+        state.brought.add(at_ns, object.0);
+        state.device_ns = state.device_ns.min(at_ns);
+        self.timers_armed += 1;
+        if target != cpu {
+            self.platform.requeue(target.index());
+        }
+    }
+
+    /// An idle CPU of those that share one instruction stream ticks and balances when the others'
+    /// kernel paths and short runs are over. True if it has to wait.
+    pub(crate) fn waits_for_turn(&mut self, cpu: CpuId, time_ns: u64) -> bool {
+        let until_ns = self.turn_until_ns;
+        let state = &self.platform.cpus[cpu.index()];
+        let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let told = state.ipi_ns <= time_ns && state.ipi_kinds != Ipi::Kick as u8;
+        let waits = until_ns > time_ns
+            && matches!(state.doing, Doing::Idle { .. })
+            && !told
+            && timer_ns > time_ns
+            && state.device_ns > time_ns;
+        if waits {
+            let next_ns = until_ns.min(timer_ns).min(state.device_ns);
+            self.platform.queue.set(cpu.index(), next_ns);
+        }
+        waits
+    }
+
+    /// `cpu` handled an event: it keeps the stream until its kernel path, or a short run, is over.
+    pub(crate) fn note_turn(&mut self, cpu: CpuId) {
+        let now_ns = self.platform.clock_ns;
+        let state = &self.platform.cpus[cpu.index()];
+        let until_ns = match state.doing {
+            Doing::Computing { .. } if state.done_ns.saturating_sub(now_ns) < SHORT_NS => {
+                state.done_ns + self.platform.machine.path_costs().context_switch_ns
+            }
+            Doing::Idle { .. } => return,
+            _ => now_ns,
+        };
+        self.turn_until_ns = self.turn_until_ns.max(until_ns);
     }
 
     /// Until when `cpu` is held up, ns.

@@ -51,6 +51,10 @@ pub struct Engine<'a, O> {
     pub(crate) stopped: bool,
     /// Some wake-ups are held up.
     pub(crate) holds_up: bool,
+    /// The CPUs share one instruction stream, and the workload was recorded there.
+    pub(crate) takes_turns: bool,
+    /// Until when the CPU that has it keeps it, ns.
+    pub(crate) turn_until_ns: u64,
     pub(crate) idle_cpus: usize,
     pub(crate) operations: u64,
     end_ns: u64,
@@ -106,6 +110,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 held_urgent_until_ns: 0,
                 arrivals: Arrivals::default(),
                 requests: Requests::default(),
+                brought: Requests::default(),
                 timers: BinaryHeap::with_capacity(64),
                 siblings: {
                     let core = machine.topology().cores().siblings(cpu);
@@ -184,6 +189,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             timers_armed: 0,
             stopped: false,
             holds_up: workload.holds_up(),
+            takes_turns: workload.holds_up() && machine.shared_instruction_stream(),
+            turn_until_ns: 0,
             idle_cpus: cpu_count,
             operations: 0,
             end_ns: u64::MAX,
@@ -313,6 +320,9 @@ impl<'a, O: Observer> Engine<'a, O> {
     fn handle(&mut self, cpu: CpuId, time_ns: u64) {
         let index = cpu.index();
         self.platform.queue.take(index);
+        if self.takes_turns && self.waits_for_turn(cpu, time_ns) {
+            return;
+        }
         self.platform.clock_ns = time_ns;
         self.platform.horizon_ns = time_ns;
         self.platform.energy.advance(self.platform.machine, time_ns);
@@ -348,6 +358,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         // A CPU that is held up is busy for longer.
         state.busy_until_ns = state.busy_until_ns.max(self.platform.clock_ns);
         self.platform.requeue(index);
+        if self.takes_turns {
+            self.note_turn(cpu);
+        }
     }
 
     /// Notes how far the running task's computation has come, and what time that took it.

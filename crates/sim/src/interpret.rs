@@ -110,6 +110,14 @@ impl<O: Observer> Engine<'_, O> {
                 self.until(cpu, task, slot, (soft_ns, hard_ns))
             }
             Op::Late(_) => Step::Done,
+            Op::Brings(which) => {
+                // Of a wake-up that was not needed, nobody was brought along yet.
+                if !std::mem::take(&mut self.progress[index].brought) {
+                    let object = self.choose(task, which, cpu);
+                    self.add_from_interrupt(cpu, object);
+                }
+                Step::Done
+            }
             Op::Pick { slot, which } => {
                 let object = self.choose(task, which, cpu);
                 self.progress[index].slots[usize::from(slot.0) % SLOTS] = u64::from(object.0);

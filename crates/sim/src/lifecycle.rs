@@ -57,6 +57,8 @@ pub struct Progress {
     pub parent: Option<TaskId>,
     /// How many of those that it created live.
     pub children: u32,
+    /// What [`Op::Brings`] says was done as it was woken.
+    pub brought: bool,
 }
 
 /// Priority of deadline tasks in events (`MAX_DL_PRIO - 1`).
@@ -69,7 +71,11 @@ impl<O: Observer> Engine<'_, O> {
         let name = |task: TaskId| Task { pid: pid(task), comm: self.platform.comms[task.index()] };
         let kind = EventKind::Fork { parent: name(parent), child: name(child) };
         self.platform.emit(cpu, kind);
-        self.sched.wake_new(child, cpu, &mut self.platform);
+        if self.workload.programs[program.0 as usize].attributes.born_fair {
+            self.sched.wake_new_fair(child, cpu, &mut self.platform);
+        } else {
+            self.sched.wake_new(child, cpu, &mut self.platform);
+        }
         if self.holds_up {
             self.hold_up(cpu, child);
         }
@@ -130,6 +136,7 @@ impl<O: Observer> Engine<'_, O> {
             own_index: *own_index,
             parent,
             children: 0,
+            brought: false,
             waits_for: None,
             served_ns: None,
         });

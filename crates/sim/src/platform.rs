@@ -164,6 +164,8 @@ pub struct Cpu {
     pub held_urgent_until_ns: u64,
     /// Interrupts of devices that are yet to come.
     pub arrivals: Arrivals,
+    /// What its interrupts are to add to semaphores at their ends.
+    pub brought: Requests,
 }
 
 /// The machine around the scheduler.

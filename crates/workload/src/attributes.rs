@@ -73,6 +73,12 @@ pub struct Attributes {
     pub nice: i32,
     /// Policy.
     pub policy: Policy,
+    /// Its creator is a fair task, so that it is placed as one when it is born, and asks for its
+    /// real-time policy itself (`sched_fork()` hands the creator's policy down).
+    pub born_fair: bool,
+    /// It goes on with what an interrupt began, on that CPU: whatever CPU's interrupt wakes it, it is
+    /// bound to that one from there on (`ksoftirqd`, which every CPU has one of).
+    pub follows_interrupts: bool,
     /// A slice of its own, ns.
     pub slice_ns: Option<u64>,
     /// Utilisation clamps, at least and at most, 0 to 1024 (`sched_util_min`, `sched_util_max`).

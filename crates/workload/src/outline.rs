@@ -98,6 +98,7 @@ impl Workload {
             Op::SleepFor { soft_ns, .. } => ("sleep", time(soft_ns)),
             Op::SleepUntil { soft_ns, .. } => ("sleep", format!("until {}", time(soft_ns))),
             Op::Late(ns) => ("held up", time(ns)),
+            Op::Brings(object) => ("brings", which(object)),
             Op::Pick { which: choice, .. } => ("pick", which(choice)),
             Op::Lock(object) => ("lock", which(object)),
             Op::Unlock(object) => ("unlock", which(object)),

@@ -226,6 +226,10 @@ pub enum Op {
     /// Nothing in itself: the wake-up that ended the sleep before, or the birth if this is the first
     /// operation, was held up for so long before its CPU got on with it, ns.
     Late(u64),
+    /// Nothing in itself, if the task was woken: the interrupt that held its CPU up until that got on
+    /// with the wake-up before, or with the birth, ended with adding one to this semaphore. It stands
+    /// behind [`Op::Late`] if there is one.
+    Brings(Which),
     /// Choose an object once, for several uses as [`Which::Picked`].
     Pick {
         /// Holds the choice.

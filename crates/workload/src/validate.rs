@@ -29,7 +29,7 @@ impl Op {
     pub(crate) fn objects(&self) -> Vec<(Which, Kind)> {
         match *self {
             Op::Lock(which) | Op::Unlock(which) => vec![(which, MUTEX)],
-            Op::Down(which) | Op::Up(which) => vec![(which, SEMAPHORE)],
+            Op::Down(which) | Op::Up(which) | Op::Brings(which) => vec![(which, SEMAPHORE)],
             Op::UpEvery { semaphore, counter, .. } => {
                 vec![(semaphore, SEMAPHORE), (counter, COUNTER)]
             }
@@ -193,10 +193,10 @@ impl Workload {
         self.check_counts()
     }
 
-    /// Some wake-up is held up ([`Op::Late`]).
+    /// Some wake-up is held up ([`Op::Late`]), or brings another ([`Op::Brings`]).
     pub fn holds_up(&self) -> bool {
         let mut ops = self.programs.iter().flat_map(|program| &program.ops);
-        ops.any(|op| matches!(op, Op::Late(_)))
+        ops.any(|op| matches!(op, Op::Late(_) | Op::Brings(_)))
     }
 
     /// Checks that every task may run somewhere on a machine, and that all is known of the machine

@@ -1,7 +1,8 @@
 //! Which CPUs a task may use, and what becomes of one that may not stay where it is
 //! (`sched_setaffinity()`).
 
-use super::{AffinityId, Scheduler};
+use super::{AffinityId, Scheduler, TaskState};
+use crate::fair::TaskId;
 use crate::hardware::Hardware;
 use schedlab_machine::{CpuId, CpuSet};
 
@@ -36,6 +37,18 @@ impl Scheduler {
         self.preempt_for_stopper(cpu, id, hardware);
         self.move_queued(id, to_cpu, cpu, hardware);
         to_cpu
+    }
+
+    /// A task that sleeps, and has left its queue, may use this CPU alone from here on. False if it does
+    /// not, and stays as it is.
+    pub fn bind_asleep(&mut self, id: TaskId, cpu: CpuId) -> bool {
+        let asleep = self.tasks[id.index()].state == TaskState::Blocked;
+        if !asleep || self.entities[id.index()].on_rq {
+            return false;
+        }
+        let affinity = self.affinity(CpuSet::of(cpu));
+        self.set_allowed_outside(id, affinity);
+        true
     }
 
     /// Any of several CPUs: the next after the one that code on `executing_cpu` chose last

@@ -139,8 +139,24 @@ impl Scheduler {
 
     /// A new task's first wake-up, by the current task of `parent_cpu` (`wake_up_new_task()`).
     pub fn wake_new(&mut self, id: TaskId, parent_cpu: CpuId, hardware: &mut impl Hardware) {
+        self.wake_new_as(id, self.class(id), parent_cpu, hardware);
+    }
+
+    /// The same for a real-time task that is born as a fair one, and asks for its policy once it
+    /// runs.
+    pub fn wake_new_fair(&mut self, id: TaskId, parent_cpu: CpuId, hardware: &mut impl Hardware) {
+        self.wake_new_as(id, Class::Fair, parent_cpu, hardware);
+    }
+
+    fn wake_new_as(
+        &mut self,
+        id: TaskId,
+        class: Class,
+        parent_cpu: CpuId,
+        hardware: &mut impl Hardware,
+    ) {
         hardware.charge(parent_cpu, Path::Wakeup);
-        let cpu = match self.class(id) {
+        let cpu = match class {
             Class::RealTime => self.select_rt(id, parent_cpu, hardware),
             // A task is born as a fair one, and asks for the class once it runs.
             Class::Deadline | Class::Fair => {

@@ -77,6 +77,8 @@ pub(super) struct Cpu {
     pub context: Context,
     /// Its last event was the entry into this idle state.
     asleep: Option<u32>,
+    /// Its last event was the end of a softirq.
+    softirq_over: bool,
     /// It tells when it enters idle states.
     shows_idle: bool,
     last_ns: u64,
@@ -87,6 +89,13 @@ pub(super) struct Cpu {
     /// The task whose wake-up is under way here, and the one that is to run next.
     waking: Option<Pid>,
     wakes: Option<Pid>,
+}
+
+impl Cpu {
+    /// It runs no task.
+    pub fn idles(&self) -> bool {
+        self.running == Some(Pid::IDLE)
+    }
 }
 
 /// A wake-up that a CPU did not get on with.
@@ -158,7 +167,7 @@ impl<'a> Contexts<'a> {
         let answer_ns = self.answer_ns(event.cpu, asleep);
         let everywhere = self.silence == Silence::HeldUp;
         let cpu = self.cpu(event.cpu)?;
-        let idles = cpu.running == Some(Pid::IDLE);
+        let idles = cpu.idles();
         let last_ns = std::mem::replace(&mut cpu.last_ns, now_ns);
         // What begins an interrupt may come after any computation; other events go on with a path.
         let begins = begins(event);
@@ -226,6 +235,11 @@ impl<'a> Contexts<'a> {
         Some(since_ns + self.answer_ns(cpu, asleep))
     }
 
+    /// A softirq ended on `cpu`, and nothing has happened there since.
+    pub fn softirq_over(&mut self, cpu: CpuId) -> bool {
+        self.cpu(cpu).is_some_and(|cpu| cpu.softirq_over)
+    }
+
     /// The task whose wake-up is under way on a CPU.
     pub fn waking_on(&mut self, cpu: CpuId) -> Option<Pid> {
         self.cpu(cpu)?.waking
@@ -251,6 +265,7 @@ impl<'a> Contexts<'a> {
             _ => None,
         };
         cpu.shows_idle |= cpu.asleep.is_some();
+        cpu.softirq_over = matches!(event.kind, EventKind::SoftirqExit { .. });
         match event.kind {
             EventKind::Waking { task, .. } => cpu.waking = Some(task.pid),
             EventKind::Wakeup { task, target_cpu, .. } => {

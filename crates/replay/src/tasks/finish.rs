@@ -89,15 +89,12 @@ pub(super) fn finish(
         });
     }
     for interrupt in &follower.arrivals {
-        let wakes = interrupt.wakes.map(|place| numbers[place as usize]);
-        if wakes == Some(None) {
-            continue;
-        }
-        let wakes = wakes.flatten();
-        translation.causes.outside += u64::from(wakes.is_some());
-        let at_ns = translation.time(interrupt.at_ns);
-        recording.interrupts.push(RecordedInterrupt { at_ns, wakes, ..*interrupt });
+        let Some(interrupt) = translation.interrupt(interrupt) else { continue };
+        translation.causes.outside += u64::from(interrupt.wakes.is_some());
+        recording.interrupts.push(interrupt);
     }
+    let brought = follower.brought.iter().filter_map(|one| translation.interrupt(one));
+    recording.brought.extend(brought);
     Ok(Extraction {
         recording,
         facts,
@@ -144,6 +141,10 @@ fn attributes(track: &Track, comm: &str, request: &Request<'_>) -> Attributes {
         affinity: per_cpu(comm, track.only_cpu).map(CpuSet::of),
         ..Attributes::default()
     };
+    let fair = track.born_prio.is_some_and(|prio| prio >= MAX_RT_PRIO);
+    attributes.born_fair =
+        fair && track.birth == Birth::Forked && attributes.policy.priority().is_some();
+    attributes.follows_interrupts = track.kind == Kind::Softirqd;
     for given in given {
         attributes.policy = match (given.policy, attributes.policy.priority()) {
             (Some(GivenPolicy::Batch), _) => Policy::Batch,
@@ -185,6 +186,16 @@ impl Translation<'_> {
         u64::try_from(at_ns as i64 - self.base_ns).unwrap_or(0)
     }
 
+    /// An interrupt of the trace in the run, unless it woke a task that is not there.
+    fn interrupt(&self, interrupt: &RecordedInterrupt) -> Option<RecordedInterrupt> {
+        let wakes = interrupt.wakes.map(|place| self.numbers[place as usize]);
+        if wakes == Some(None) {
+            return None;
+        }
+        let at_ns = self.time(interrupt.at_ns);
+        Some(RecordedInterrupt { at_ns, wakes: wakes.flatten(), ..*interrupt })
+    }
+
     fn steps(&mut self, track: &Track) -> (Vec<Step>, Option<bool>) {
         let sleeps = track.did.iter().filter_map(|did| match did {
             Did::Timer(sleep) => Some(sleep.soft_ns),
@@ -211,6 +222,11 @@ impl Translation<'_> {
                     Some(Step::Sleep { ns, slack_ns: 0 })
                 }
                 Did::Late(time_ns) => Some(Step::Late(time_ns)),
+                Did::Brought(place) => {
+                    let task = number(place);
+                    self.causes.outside += u64::from(task.is_some());
+                    task.map(Step::Brings)
+                }
                 Did::Await => Some(Step::Await),
                 Did::Wake(place) => {
                     let task = number(place);

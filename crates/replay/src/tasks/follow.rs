@@ -25,15 +25,19 @@ pub(super) struct Follower<'a> {
     has_hrtimers: bool,
     has_interrupts: bool,
     tick_ns: u64,
-    contexts: Contexts<'a>,
+    pub(super) contexts: Contexts<'a>,
     /// Of virtual CPUs that share one.
     pub stream: Option<Stream>,
     /// Who was woken on each CPU, and has not been seen to run since.
     pub(super) waiting: Vec<Vec<u32>>,
     pub(super) lates: Vec<Late>,
+    /// Who was woken by itself after all: on which CPU and when.
+    pub(super) apart: Vec<(CpuId, u32, u64)>,
     pub(super) places: FxHashMap<Pid, u32>,
     pub tracks: Vec<Track>,
     pub arrivals: Vec<RecordedInterrupt>,
+    /// Who was woken with another's wait, where and when.
+    pub brought: Vec<RecordedInterrupt>,
     pub late: u64,
     pub late_ns: u64,
     pub interrupts: u64,
@@ -60,9 +64,11 @@ impl<'a> Follower<'a> {
             stream: shared.then(|| Stream::new(machine.cpu_count())),
             waiting: vec![Vec::new(); machine.cpu_count()],
             lates: Vec::new(),
+            apart: Vec::new(),
             places: FxHashMap::default(),
             tracks: Vec::new(),
             arrivals: Vec::new(),
+            brought: Vec::new(),
             late: 0,
             late_ns: 0,
             interrupts: 0,
@@ -134,11 +140,12 @@ impl<'a> Follower<'a> {
             EventKind::Wakeup { task, target_cpu, .. } => {
                 self.woken(event, task, target_cpu);
             }
-            EventKind::WakeupNew { task, target_cpu, .. } => {
-                self.born(event, task, target_cpu);
+            EventKind::WakeupNew { task, prio, target_cpu } => {
+                self.born(event, task, prio, target_cpu);
             }
             EventKind::Fork { parent, child } => self.forked(cpu, parent, child),
-            EventKind::Migrate { task, from_cpu, .. } => {
+            EventKind::Migrate { task, from_cpu, to_cpu, .. } => {
+                self.goes(task.pid, to_cpu);
                 if let Some(since_ns) = self.contexts.gave_away(from_cpu, task.pid)
                     && now_ns.saturating_sub(since_ns) > PATH_MAX_NS
                 {
@@ -151,7 +158,9 @@ impl<'a> Follower<'a> {
                     self.contexts.told(target, now_ns, task);
                 }
             }
-            EventKind::HrtimerExpireEntry { function, .. } if is_tick(strings.get(function)) => {
+            EventKind::HrtimerExpireEntry { function, .. }
+                if self.untold_tick_ns() == 0 && is_tick(strings.get(function)) =>
+            {
                 let tick_ns = self.costs.tick_ns;
                 self.charge(cpu, tick_ns);
             }
@@ -201,7 +210,7 @@ impl<'a> Follower<'a> {
         self.arrives(cpu, from_ns, length_ns, None);
     }
 
-    fn arrives(&mut self, cpu: CpuId, at_ns: u64, length_ns: u64, wakes: Option<u32>) {
+    pub(super) fn arrives(&mut self, cpu: CpuId, at_ns: u64, length_ns: u64, wakes: Option<u32>) {
         self.arrivals.push(RecordedInterrupt { cpu: cpu.0, at_ns, length_ns, wakes });
     }
 
@@ -212,12 +221,16 @@ impl<'a> Follower<'a> {
         let threads = machine.topology().cores().siblings(cpu);
         let busy = threads.iter().filter(|thread| self.running(*thread).is_some()).count();
         let throughput = u128::from(machine.smt().throughput_permille(busy));
+        // The simulated kernel ticks at every multiple of the tick's length.
+        let (tick_ns, cost_ns) = (self.tick_ns, self.untold_tick_ns());
         for thread in threads.iter().filter(|thread| core || *thread == cpu) {
             let Some(place) = self.running(thread) else { continue };
             let track = &mut self.tracks[place];
             if track.state != State::Running(thread) {
                 continue;
             }
+            let ticks = (now_ns / tick_ns).saturating_sub(track.since_ns / tick_ns);
+            track.charge(ticks * cost_ns);
             let wall_ns = now_ns.saturating_sub(track.since_ns);
             let speed = u128::from(machine.capacity(thread)) * throughput / busy as u128;
             track.work_ns += (u128::from(wall_ns) * speed / FULL) as i64;
@@ -239,11 +252,10 @@ impl<'a> Follower<'a> {
         self.settle(cpu, now_ns, true);
         let Some(place) = self.named(prev) else { return };
         let switch_ns = self.costs.context_switch_ns;
-        let ticks = if self.has_hrtimers { 0 } else { self.ticks(place, now_ns) };
         let track = &mut self.tracks[place];
         track.seen_on(cpu);
         track.prio = prio;
-        track.charge(switch_ns + ticks);
+        track.charge(switch_ns);
         let early = track.early.take();
         match state {
             TaskState::Dead | TaskState::Zombie => {
@@ -264,11 +276,11 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Ticks since the task's computation was last counted, where the trace shows none: they come
-    /// at multiples of their length.
-    fn ticks(&self, place: usize, now_ns: u64) -> u64 {
-        let since_ns = self.tracks[place].since_ns;
-        (now_ns / self.tick_ns).saturating_sub(since_ns / self.tick_ns) * self.costs.tick_ns
+    /// The cost of a tick that is not told by the trace: where this has no timers, or where virtual
+    /// CPUs share one instruction stream, for a task that waits for the stream has its CPU, but gets
+    /// no tick.
+    fn untold_tick_ns(&self) -> u64 {
+        if self.has_hrtimers && self.stream.is_none() { 0 } else { self.costs.tick_ns }
     }
 
     fn comes(&mut self, cpu: CpuId, now_ns: u64, next: Task, prio: i32) {
@@ -284,12 +296,14 @@ impl<'a> Follower<'a> {
             let came_ns = (if waited { begin_ns } else { now_ns }).saturating_sub(paths_ns);
             self.wakes(place, Cause::Outside(cpu, came_ns));
         }
+        self.waited(place, now_ns);
         let track = &mut self.tracks[place];
         track.seen_on(cpu);
         track.prio = prio;
         track.state = State::Running(cpu);
         track.since_ns = now_ns;
         track.woken = None;
+        self.brings(place, cpu);
     }
 
     fn cause(&mut self, event: &Event, task: Pid, target_cpu: CpuId) -> Cause {
@@ -310,6 +324,10 @@ impl<'a> Follower<'a> {
             Context::Task => match self.running(cpu) {
                 // The simulated kernel does what its stopper threads do by itself.
                 Some(waker) if self.tracks[waker].kind == Kind::Stopper => {
+                    Cause::Outside(cpu, now_ns)
+                }
+                // What an interrupt does not get done itself is not the interrupted task's doing.
+                Some(_) if self.is_softirqd(task) && self.contexts.softirq_over(cpu) => {
                     Cause::Outside(cpu, now_ns)
                 }
                 Some(waker) => {
@@ -343,16 +361,25 @@ impl<'a> Follower<'a> {
         }
     }
 
+    fn is_softirqd(&self, task: Pid) -> bool {
+        let place = self.places.get(&task);
+        place.is_some_and(|place| self.tracks[*place as usize].kind == Kind::Softirqd)
+    }
+
     fn waking(&mut self, event: &Event, task: Task, target_cpu: CpuId) {
         let Some(place) = self.named(task) else { return };
         if self.tracks[place].kind == Kind::Stopper {
             return self.stops(event);
         }
-        let cause = self.cause(event, task.pid, target_cpu);
+        let cause = match self.kept_waiting(event, place, target_cpu) {
+            Some(waiting) => Cause::With(waiting, event.timestamp_ns),
+            None => self.cause(event, task.pid, target_cpu),
+        };
         let track = &mut self.tracks[place];
         match track.state {
             State::Unseen | State::Asleep => {
                 track.seen_on(target_cpu);
+                track.waking_ns = Some(event.timestamp_ns);
                 self.waits(place, event.timestamp_ns, target_cpu);
                 self.pay_waking(event.cpu, cause);
                 self.wakes(place, cause);
@@ -372,7 +399,7 @@ impl<'a> Follower<'a> {
         let by = match cause {
             Cause::Task(waker, did) => Some((waker, did)),
             Cause::Timer(..) => None,
-            Cause::Outside(..) => return,
+            Cause::Outside(..) | Cause::With(..) => return,
         };
         let at = track.did.len() as u32 - 1;
         track.woken_here.push(Woken { at, left_ns: track.left_ns, woken_ns, by });
@@ -443,6 +470,10 @@ impl<'a> Follower<'a> {
                 self.arrives(cpu, at_ns, 0, Some(place as u32));
                 Did::Await
             }
+            Cause::With(waiting, at_ns) => {
+                self.tracks[waiting as usize].brings = Some((place as u32, at_ns));
+                Did::Await
+            }
         };
         let track = &mut self.tracks[place];
         track.did.push(wait);
@@ -450,17 +481,20 @@ impl<'a> Follower<'a> {
         track.wakeups += 1;
     }
 
-    fn born(&mut self, event: &Event, task: Task, target_cpu: CpuId) {
+    fn born(&mut self, event: &Event, task: Task, prio: i32, target_cpu: CpuId) {
         let Some(place) = self.named(task) else { return };
         let wakeup_ns = self.costs.wakeup_ns;
         self.charge(event.cpu, wakeup_ns);
         let track = &mut self.tracks[place];
         track.first_cpu.get_or_insert(event.cpu);
+        track.born_prio = Some(prio);
         if track.state == State::Unseen && track.birth == Birth::Before {
             track.birth = Birth::At(event.timestamp_ns);
         }
         track.state = State::Runnable;
         track.wakeups += 1;
+        track.waking_ns = Some(event.timestamp_ns);
+        self.waits(place, event.timestamp_ns, target_cpu);
         if target_cpu != event.cpu {
             self.contexts.told(target_cpu, event.timestamp_ns, task.pid);
         }
@@ -485,7 +519,13 @@ impl<'a> Follower<'a> {
         }
         // Who waits for a CPU has computed since its last wait, too.
         self.tracks.iter_mut().for_each(Track::flush);
+        for place in 0..self.tracks.len() {
+            if let Some((_, cpu)) = self.tracks[place].woken {
+                self.brings(place, cpu);
+            }
+        }
         guess_timers(&mut self.tracks);
         self.arrivals.sort_by_key(|interrupt| interrupt.at_ns);
+        self.brought.sort_by_key(|interrupt| interrupt.at_ns);
     }
 }

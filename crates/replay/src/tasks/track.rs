@@ -15,6 +15,8 @@ pub(super) enum Did {
     Late(u64),
     /// Slept for so long in wait for a device, ns.
     Device(u64),
+    /// The interrupt for which it waited on its CPU woke the task at this place, too.
+    Brought(u32),
     /// Slept until another task or an interrupt woke it.
     Await,
     /// Woke the task at this place.
@@ -47,6 +49,8 @@ pub(super) enum Cause {
     Task(u32, u32),
     /// An interrupt on this CPU at this time.
     Outside(CpuId, u64),
+    /// The interrupt whose end the task at this place waited for, at this time.
+    With(u32, u64),
 }
 
 /// Where a task is.
@@ -119,8 +123,14 @@ pub(super) struct Track {
     pub did: Vec<Did>,
     /// Since when its present computation is not yet counted.
     pub since_ns: u64,
-    /// When it was woken, and to which CPU, until it runs.
+    /// When it was woken, until it runs.
+    pub waking_ns: Option<u64>,
+    /// When it was woken, and to which CPU, until that switches to a task.
     pub woken: Option<(u64, CpuId)>,
+    /// Whom the interrupt woke besides for which it has waited since, and when.
+    pub brings: Option<(u32, u64)>,
+    /// The kernel priority with which it was born.
+    pub born_prio: Option<i32>,
     /// Work that is no step yet; below zero where the simulated kernel charges more than the
     /// trace shows, which the next computation makes up for.
     pub work_ns: i64,
@@ -155,7 +165,10 @@ impl Track {
             moved: false,
             did: Vec::new(),
             since_ns: 0,
+            waking_ns: None,
             woken: None,
+            brings: None,
+            born_prio: None,
             work_ns: 0,
             left_ns: 0,
             device: false,

@@ -4,7 +4,7 @@ use schedlab_kernel::fair::build::build_domains;
 use schedlab_kernel::preset::Kernel;
 use schedlab_machine::{CpuId, CpuSet, Machine};
 use schedlab_sim::{Engine, Settings, run_watched};
-use schedlab_trace::{Event, EventKind};
+use schedlab_trace::{Event, EventKind, Strings};
 use schedlab_workload::program::{Attributes, Policy};
 use schedlab_workload::recorded::{RecordedTask, Recording, Start, Step};
 
@@ -29,27 +29,33 @@ fn task(name: &str, policy: Policy, at_us: u64, late_us: u64) -> RecordedTask {
     }
 }
 
-/// How long each task waited from its wake-up until it ran, in the order in which they ran, us.
-fn waits_us(tasks: Vec<RecordedTask>) -> Vec<(String, u64)> {
+/// The events of a run, and the names in them.
+fn events(tasks: Vec<RecordedTask>) -> (Vec<Event>, Strings) {
     let machine = Machine::preset("qemu4").expect("a preset");
     let kernel = Kernel::preset("v6.12").expect("a preset");
-    let recording = Recording { tasks, interrupts: Vec::new() };
+    let recording = Recording { tasks, ..Recording::default() };
     let workload = recording.workload("held").expect("valid");
     let settings = Settings::new(&kernel, &machine, 50_000 * US, 1);
     let domains = build_domains(&machine, kernel.domains);
     let engine = Engine::new(&machine, domains, &workload, &settings, Vec::new());
     let outcome = run_watched(&machine, engine, 50_000 * US, 1).expect("all checkers hold");
+    (outcome.observer, outcome.strings)
+}
+
+/// How long each task waited from its wake-up until it ran, in the order in which they ran, us.
+fn waits_us(tasks: Vec<RecordedTask>) -> Vec<(String, u64)> {
+    let (events, strings) = events(tasks);
     let woken = |pid| {
         let waking = |event: &&Event| match event.kind {
             EventKind::Waking { task, .. } => task.pid == pid,
             _ => false,
         };
-        outcome.observer.iter().find(waking).map(|event| event.timestamp_ns)
+        events.iter().find(waking).map(|event| event.timestamp_ns)
     };
-    let ran = outcome.observer.iter().filter_map(|event| match event.kind {
+    let ran = events.iter().filter_map(|event| match event.kind {
         EventKind::Switch { next, .. } => {
             let waited_ns = event.timestamp_ns.checked_sub(woken(next.pid)?)?;
-            Some((outcome.strings.get(next.comm).to_owned(), waited_ns / US))
+            Some((strings.get(next.comm).to_owned(), waited_ns / US))
         }
         _ => None,
     });
@@ -74,4 +80,63 @@ fn who_is_urgent_and_was_not_held_up_does_not_wait_for_others() {
     assert!(wait("urgent") < Some(50), "{waits:?}");
     assert!(wait("late") >= Some(2_000) && wait("late") < Some(2_050), "{waits:?}");
     assert_eq!(waits[0].0, "urgent", "{waits:?}");
+}
+
+#[test]
+fn an_interrupt_brings_another_task_as_it_ends() {
+    let helper = |steps| RecordedTask { steps, ..task("helper", Policy::Normal, 0, 0) };
+    let waits_for_it = vec![Step::Await, Step::Run(20 * US)];
+    // Whoever is more urgent runs first, as both are there when the CPU schedules.
+    for (policy, first) in [(Policy::Fifo(50), "woken"), (Policy::Normal, "helper")] {
+        for late_us in [2_000, 0] {
+            let mut woken = task("woken", policy, 10_000, late_us);
+            woken.steps.insert(woken.steps.len() - 1, Step::Brings(1));
+            let waits = waits_us(vec![woken, helper(waits_for_it.clone())]);
+            assert_eq!(waits.len(), 2, "{waits:?}");
+            let wait = |name: &str| waits.iter().find(|(comm, _)| comm == name).expect("ran").1;
+            assert!(wait("woken") >= late_us, "{waits:?}");
+            if policy != Policy::Normal {
+                assert_eq!(waits[0].0, first);
+                assert!((100..200).contains(&wait("helper")), "{waits:?}");
+            } else {
+                assert!(wait("helper") < 200, "{waits:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_awake_already_brings_the_other_itself() {
+    let mut early = task("early", Policy::Normal, 0, 0);
+    // The second time is past, so that nothing wakes it.
+    let past = Step::Until { soft_ns: 1, slack_ns: 0 };
+    early.steps = vec![Step::Until { soft_ns: 1_000 * US, slack_ns: 0 }, Step::Run(100 * US)];
+    early.steps.extend([past, Step::Brings(1), Step::Run(100 * US)]);
+    let mut helper = task("helper", Policy::Normal, 0, 0);
+    helper.steps = vec![Step::Await, Step::Run(20 * US)];
+    let waits = waits_us(vec![early, helper]);
+    assert!(waits.iter().any(|(comm, _)| comm == "helper"), "{waits:?}");
+}
+
+#[test]
+fn a_real_time_task_of_a_fair_one_is_placed_as_a_fair_one() {
+    let cpu_of = |born_fair| {
+        let mut parent = task("parent", Policy::Normal, 1_000, 0);
+        parent.attributes.affinity = None;
+        parent.steps.extend([Step::Fork(1), Step::Run(5_000 * US)]);
+        let mut child = task("child", Policy::Fifo(50), 0, 0);
+        child.attributes = Attributes { affinity: None, born_fair, ..child.attributes };
+        (child.start, child.steps) = (Start::Forked, vec![Step::Run(100 * US)]);
+        let (events, _) = events(vec![parent, child]);
+        let born = events.iter().rev().find_map(|event| match event.kind {
+            EventKind::WakeupNew { target_cpu, .. } => Some((event.cpu, target_cpu)),
+            _ => None,
+        });
+        born.expect("it was born")
+    };
+    // A real-time task preempts its creator; a fair one goes where nobody runs.
+    let (parent, child) = cpu_of(false);
+    assert_eq!(parent, child);
+    let (parent, child) = cpu_of(true);
+    assert_ne!(parent, child);
 }

@@ -36,14 +36,22 @@ enum Wait {
 
 impl Recording {
     /// The same tasks with loops where a task repeats itself. A computation of a loop takes the
-    /// mean of what its rounds took. That wake-ups were held up is left out. `tolerance_pct` is how far times of one loop may be from those
-    /// of its first round.
+    /// mean of what its rounds took. That wake-ups were held up is left out, and what they brought comes
+    /// at its own time. `tolerance_pct` is how far times of one loop may be from those of its first
+    /// round.
     #[must_use]
     pub fn folded(&self, tolerance_pct: u64) -> Recording {
         let mut folded = self.clone();
+        let apart = !folded.brought.is_empty();
+        folded.interrupts.append(&mut folded.brought);
+        folded.interrupts.sort_by_key(|interrupt| interrupt.at_ns);
         for task in &mut folded.tasks {
             // That a wake-up was held up is the recorded machine's doing.
-            task.steps.retain(|step| !matches!(step, Step::Late(_)));
+            task.steps.retain(|step| match step {
+                Step::Late(_) => false,
+                Step::Brings(_) => !apart,
+                _ => true,
+            });
             task.steps = fold(&task.steps, tolerance_pct);
         }
         folded
@@ -213,7 +221,9 @@ mod tests {
                 let inner = totals(steps);
                 (run + times * inner.0, waits + times * inner.1, wakes + times * inner.2)
             }
-            Step::Fork(_) | Step::Late(_) | Step::Exec | Step::Yield => (run, waits, wakes),
+            Step::Fork(_) | Step::Late(_) | Step::Brings(_) | Step::Exec | Step::Yield => {
+                (run, waits, wakes)
+            }
             _ => (run, waits + 1, wakes),
         })
     }

@@ -27,6 +27,9 @@ pub struct Recording {
     pub tasks: Vec<RecordedTask>,
     /// Interrupts, by time.
     pub interrupts: Vec<RecordedInterrupt>,
+    /// Those at which the recorded machine did what [`Step::Brings`] says, by time; files do not have
+    /// them.
+    pub brought: Vec<RecordedInterrupt>,
 }
 
 /// One task.
@@ -81,6 +84,9 @@ pub enum Step {
     Timer(u64),
     /// The wake-up before, or the task's birth, was held up for so long, ns.
     Late(u64),
+    /// The interrupt that the wake-up before, or the task's birth, waited for woke this task at its
+    /// end, too. It stands behind [`Step::Late`] if there is one.
+    Brings(u32),
     /// Sleep until woken.
     Await,
     /// Wake this task.
@@ -169,7 +175,7 @@ impl Recording {
 fn count_forks(steps: &[Step], rounds: u64, births: &mut [u64], named: u32) -> Result<(), String> {
     for step in steps {
         match step {
-            Step::Fork(task) | Step::Wake(task) if *task >= named => {
+            Step::Fork(task) | Step::Wake(task) | Step::Brings(task) if *task >= named => {
                 return Err(format!("task {task} does not exist; there are {named}"));
             }
             Step::Fork(task) => births[*task as usize] += rounds,
@@ -223,6 +229,7 @@ fn write(code: &mut Code, steps: &[Step], own: u32, timer: Option<Slot>) {
                 None => code,
             },
             Step::Late(ns) => code.op(Op::Late(ns)),
+            Step::Brings(task) => code.op(Op::Brings(Which::One(ObjectId(task)))),
             Step::Await => code.op(Op::Down(Which::One(ObjectId(own)))),
             Step::Wake(task) => code.op(Op::Up(Which::One(ObjectId(task)))),
             Step::Fork(task) => {

@@ -31,6 +31,10 @@ pub struct TaskText {
     pub nice: i32,
     /// `normal`, `batch`, `idle`, or `fifo` or `rr` with a priority, such as `fifo 50`.
     pub policy: Option<String>,
+    /// It is created by a fair task, and asks for its real-time policy once it is there.
+    pub born_fair: bool,
+    /// Whatever CPU's interrupt wakes it, it is bound to that one from there on.
+    pub follows_interrupts: bool,
     /// CPUs that it may use, as `0-3,6`; left out: all.
     pub cpus: Option<String>,
     /// Where it sleeps or is created.
@@ -82,7 +86,8 @@ impl Options {
         let tasks = self.tasks.iter().map(|task| task.task(&find));
         let tasks = tasks.collect::<Result<_, _>>()?;
         let interrupts = self.interrupts.iter().map(|line| interrupt(line, &find));
-        Ok(Recording { tasks, interrupts: interrupts.collect::<Result<_, _>>()? })
+        let interrupts = interrupts.collect::<Result<_, _>>()?;
+        Ok(Recording { tasks, interrupts, ..Recording::default() })
     }
 }
 
@@ -135,7 +140,14 @@ impl TaskText {
         Ok(RecordedTask {
             name: self.name.clone(),
             comm: self.comm.clone().unwrap_or_else(|| self.name.clone()),
-            attributes: Attributes { nice: self.nice, policy, affinity, ..Attributes::default() },
+            attributes: Attributes {
+                nice: self.nice,
+                policy,
+                born_fair: self.born_fair,
+                follows_interrupts: self.follows_interrupts,
+                affinity,
+                ..Attributes::default()
+            },
             cpu: self.cpu,
             start,
             steps: steps(&self.steps, find, DEPTH_MAX).map_err(named)?,

@@ -180,7 +180,7 @@ impl Phases<'_> {
             }
             Step::Timer(period_ns) => timer(period_ns),
             Step::Await => format!("\"suspend{number}\": \"\""),
-            Step::Wake(task) => format!("\"resume{number}\": {}", name(task)),
+            Step::Wake(task) | Step::Brings(task) => format!("\"resume{number}\": {}", name(task)),
             Step::Fork(task) => format!("\"fork{number}\": {}", name(task)),
             Step::Yield => format!("\"yield{number}\": \"\""),
             Step::Late(_) | Step::Exec | Step::Loop(..) => return None,

@@ -60,6 +60,7 @@ pub(super) fn step(line: &str, find: &Find<'_>) -> Result<Step, String> {
         }
         ["timer", period] => Step::Timer(time_ns(period)?),
         ["late", time] => Step::Late(time_ns(time)?),
+        ["brings", task] => Step::Brings(find(task)?),
         ["await"] => Step::Await,
         ["wake", task] => Step::Wake(find(task)?),
         ["fork", task] => Step::Fork(find(task)?),
@@ -68,7 +69,7 @@ pub(super) fn step(line: &str, find: &Find<'_>) -> Result<Step, String> {
         _ => {
             return Err(format!(
                 "{line:?} is no step; there are run TIME, sleep TIME [slack TIME], until TIME [slack TIME], \
-                 timer TIME, late TIME, await, wake TASK, fork TASK, exec and yield"
+                 timer TIME, late TIME, brings TASK, await, wake TASK, fork TASK, exec and yield"
             ));
         }
     })
@@ -113,6 +114,7 @@ impl Recording {
             }
             Step::Timer(ns) => format!("timer {}", time_text(ns)),
             Step::Late(ns) => format!("late {}", time_text(ns)),
+            Step::Brings(task) => format!("brings {}", self.name(task)),
             Step::Await => "await".to_owned(),
             Step::Wake(task) => format!("wake {}", self.name(task)),
             Step::Fork(task) => format!("fork {}", self.name(task)),

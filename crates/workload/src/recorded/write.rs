@@ -47,6 +47,12 @@ impl Recording {
             if let Some(policy) = policy {
                 let _ = writeln!(out, "policy = \"{policy}\"");
             }
+            if attributes.born_fair {
+                out.push_str("born_fair = true\n");
+            }
+            if attributes.follows_interrupts {
+                out.push_str("follows_interrupts = true\n");
+            }
             if let Some(cpus) = attributes.affinity {
                 let _ = writeln!(out, "cpus = \"{cpus}\"");
             }

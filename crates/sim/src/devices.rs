@@ -174,7 +174,7 @@ impl<O: Observer> Engine<'_, O> {
         let late_ns = match late_ns {
             Some(late_ns) => late_ns,
             None if urgent => 0,
-            None => return,
+            None => return self.free(task),
         };
         let target = self.sched.task(task).cpu;
         let now_ns = self.platform.clock_ns;
@@ -201,6 +201,17 @@ impl<O: Observer> Engine<'_, O> {
                 (state.busy_until_ns, state.done_ns) = (until_ns, until_ns);
             }
             self.platform.requeue(target.index());
+        }
+    }
+
+    /// `task`, which was not held up, finds its CPU idle and nobody waiting there: who was held up has
+    /// gone elsewhere, and the CPU schedules.
+    fn free(&mut self, task: TaskId) {
+        let target = self.sched.task(task).cpu;
+        let alone = self.sched.cpus()[target.index()].nr_running <= 1;
+        if alone && self.sched.current(target).is_none() {
+            let state = &mut self.platform.cpus[target.index()];
+            state.held_until_ns = state.held_until_ns.min(self.platform.clock_ns);
         }
     }
 

@@ -221,7 +221,7 @@ impl Translation<'_> {
                     let ns = (time_ns + self.switch_ns).max(1);
                     Some(Step::Sleep { ns, slack_ns: 0 })
                 }
-                Did::Late(time_ns) => Some(Step::Late(time_ns)),
+                Did::Late(time_ns) => (time_ns > 0).then_some(Step::Late(time_ns)),
                 Did::Brought(place) => {
                     let task = number(place);
                     self.causes.outside += u64::from(task.is_some());

@@ -31,14 +31,17 @@ fn task(name: &str, policy: Policy, at_us: u64, late_us: u64) -> RecordedTask {
 
 /// The events of a run, and the names in them.
 fn events(tasks: Vec<RecordedTask>) -> (Vec<Event>, Strings) {
-    let machine = Machine::preset("qemu4").expect("a preset");
+    events_on(&Machine::preset("qemu4").expect("a preset"), tasks)
+}
+
+fn events_on(machine: &Machine, tasks: Vec<RecordedTask>) -> (Vec<Event>, Strings) {
     let kernel = Kernel::preset("v6.12").expect("a preset");
     let recording = Recording { tasks, ..Recording::default() };
     let workload = recording.workload("held").expect("valid");
-    let settings = Settings::new(&kernel, &machine, 50_000 * US, 1);
-    let domains = build_domains(&machine, kernel.domains);
-    let engine = Engine::new(&machine, domains, &workload, &settings, Vec::new());
-    let outcome = run_watched(&machine, engine, 50_000 * US, 1).expect("all checkers hold");
+    let settings = Settings::new(&kernel, machine, 50_000 * US, 1);
+    let domains = build_domains(machine, kernel.domains);
+    let engine = Engine::new(machine, domains, &workload, &settings, Vec::new());
+    let outcome = run_watched(machine, engine, 50_000 * US, 1).expect("all checkers hold");
     (outcome.observer, outcome.strings)
 }
 
@@ -139,4 +142,41 @@ fn a_real_time_task_of_a_fair_one_is_placed_as_a_fair_one() {
     assert_eq!(parent, child);
     let (parent, child) = cpu_of(true);
     assert_ne!(parent, child);
+}
+
+#[test]
+fn an_idle_cpu_balances_when_the_short_runs_of_others_are_over() {
+    // The tick of CPU 0 within a run of 60 us kicks CPU 2 to balance.
+    let kicked = |machine: &Machine| {
+        let free = |name: &str, cpu: u32, steps: Vec<Step>| {
+            let mut free = task(name, Policy::Normal, 0, 0);
+            free.attributes.affinity = (cpu > 0).then(|| CpuSet::of(CpuId(cpu)));
+            RecordedTask { cpu, steps, ..free }
+        };
+        let until = Step::Until { soft_ns: 10_000 * US, slack_ns: 0 };
+        let late = [until, Step::Late(1_950 * US), Step::Brings(1), Step::Run(60 * US)];
+        let nap = [Step::Run(500 * US), Step::Sleep { ns: 700 * US, slack_ns: 0 }];
+        let tasks = vec![
+            free("late", 0, late.to_vec()),
+            free("brought", 0, vec![Step::Await, Step::Run(60 * US)]),
+            free("naps", 1, std::iter::repeat_n(nap, 40).flatten().collect()),
+        ];
+        let (events, _) = events_on(machine, tasks);
+        let tick = events.iter().skip_while(|event| event.timestamp_ns < 12_000 * US);
+        let find = |cpu: u32, wanted: fn(&EventKind) -> bool| {
+            let found = tick.clone().find(|event| event.cpu == CpuId(cpu) && wanted(&event.kind));
+            found.expect("it happens").timestamp_ns
+        };
+        let over_ns = find(0, |kind| matches!(kind, EventKind::Switch { .. }));
+        (find(2, |kind| matches!(kind, EventKind::IdleExit { .. })), over_ns)
+    };
+    let text = Machine::preset_text("qemu4").expect("a preset");
+    let shared = "shared_instruction_stream = true";
+    assert!(text.contains(shared));
+    let own = text.replace(shared, "shared_instruction_stream = false");
+    let parsed = |text: &str| Machine::parse(text, "qemu4.toml".as_ref()).expect("a machine");
+    let (answers_ns, over_ns) = kicked(&parsed(text));
+    assert!(answers_ns >= over_ns, "{answers_ns} before {over_ns}");
+    let (answers_ns, over_ns) = kicked(&parsed(&own));
+    assert!(answers_ns < over_ns, "{answers_ns} after {over_ns}");
 }

@@ -373,6 +373,14 @@ fn the_thread_of_softirqs_comes_with_whom_an_interrupt_kept_waiting() {
     };
     assert_eq!(by_itself(&together, thread), 0);
     assert_eq!(together.tasks[thread].steps[0], Step::Await);
+    // A file says so, and a loop leaves out what was the recorded machine's doing.
+    let path = std::path::Path::new("made-up.toml");
+    let text = together.to_toml("made up", "");
+    let read = schedlab_workload::program::Workload::from_toml(&text, path, 4).expect(&text);
+    assert_eq!(read, together.workload("made up").expect("one"));
+    let folded = together.folded(100);
+    assert_eq!(by_itself(&folded, thread), 1);
+    assert!(folded.tasks[other].steps.iter().all(|step| !matches!(step, Step::Brings(_))));
     // A running task is not asked when softirqs are left to their thread.
     let apart = found(1_000);
     assert!(apart.tasks.iter().all(|task| {

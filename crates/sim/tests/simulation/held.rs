@@ -180,3 +180,22 @@ fn an_idle_cpu_balances_when_the_short_runs_of_others_are_over() {
     let (answers_ns, over_ns) = kicked(&parsed(&own));
     assert!(answers_ns < over_ns, "{answers_ns} after {over_ns}");
 }
+
+#[test]
+fn who_follows_interrupts_runs_where_they_come() {
+    let ran_on = |follows_interrupts| {
+        let mut woken = task("woken", Policy::Normal, 10_000, 2_000);
+        woken.steps.insert(2, Step::Brings(1));
+        let mut thread = task("thread", Policy::Normal, 0, 0);
+        let affinity = Some(CpuSet::of(CpuId(1)));
+        thread.attributes = Attributes { affinity, follows_interrupts, ..thread.attributes };
+        (thread.cpu, thread.steps) = (1, vec![Step::Await, Step::Run(20 * US)]);
+        let (events, strings) = events(vec![woken, thread]);
+        let ran = events.iter().rev().find_map(|event| match event.kind {
+            EventKind::Switch { next, .. } if strings.get(next.comm) == "thread" => Some(event.cpu),
+            _ => None,
+        });
+        ran.expect("it ran")
+    };
+    assert_eq!((ran_on(true), ran_on(false)), (CpuId(0), CpuId(1)));
+}

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from schedlab import ReplayError, read_trace
+from schedlab.agreement import agreement
 from schedlab.cli import main
 from schedlab.diff import diff_traces
-from schedlab.replay import Given, TracedTasks, agreement, replay_trace, task_figures
+from schedlab.replay import Given, TracedTasks, replay_trace, task_figures
 
 DATA = Path(__file__).parent / "data" / "traces"
 MENU = DATA / "qemu_idle_menu.dat"
@@ -185,6 +186,13 @@ def test_virtual_cpus_that_share_one_instruction_stream() -> None:
     off = [row for row in rows.values() if row["off"]]
     assert off
     assert all(set(row["spread"]) == set(row["off"]) for row in off)
+    # Replays agree with each other no better than with the trace.
+    chance = found["check"]["chance"]
+    assert len(chance["with_trace"]) == 8
+    assert len(chance["with_each_other"]) == 8 * 7
+    assert chance["with_trace"][0] == len(rows) - len(off)
+    assert min(chance["with_each_other"]) <= min(chance["with_trace"])
+    assert chance["whole"] == chance["with_each_other"].count(len(rows))
 
 
 def test_few_wakeups_are_judged_together() -> None:

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from schedlab import _schedlab
+from schedlab.agreement import Agreement, Chance, Figures, agreement, chance, spread
 from schedlab.kernel import Kernel
 from schedlab.simulation import Energy, load_kernel, load_machine
 from schedlab.trace import Trace, read_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
     import polars as pl
 
     from schedlab.machine import Machine
 
-Figures = dict[str, Any]
-
-# How far a replay under the traced kernel may be from the trace, for each task. Less run time than
-# a few kernel paths take is no difference.
-RUN_PCT = 2.0
-RUN_NS = 10_000
-WAKEUPS_PCT = 2.0
-LATENCY_PCT = 20.0
-LATENCY_US = 10.0
-# Tasks that woke less often are compared together, and a 99th percentile of fewer wake-ups is one
-# or two of them, which are shown but not compared.
-WAKEUPS_MIN = 20
-P99_MIN = 100
-# How many replays tell what the seed alone does to a figure that is too far off.
+# How many replays tell what the seed alone does, where a trace does not come back.
 SPREAD_SEEDS = 8
 
 
@@ -246,143 +234,6 @@ def _energy_mj(trace: Trace, machine: Machine) -> dict[int, float]:
     return {pid: float(mj) for pid, mj in sums.iter_rows()}
 
 
-class Agreement(NamedTuple):
-    """How a replay under the traced kernel stands to the trace."""
-
-    rows: list[Figures]
-    """A row per task that woke often enough, and one for all others together: each figure traced
-    and replayed, and what of them is too far off."""
-    tasks: list[Figures]
-    """The same for every task by itself."""
-
-    @property
-    def passed(self) -> bool:
-        """Every figure of every row is near enough."""
-        return all(not row["off"] for row in self.rows)
-
-    @property
-    def tasks_passed(self) -> int:
-        """How many tasks are near enough each by itself, without any allowance for few events."""
-        return sum(not _off(row, 0, 1) for row in self.tasks)
-
-    @property
-    def rows_passed(self) -> int:
-        """How many rows are near enough in every figure."""
-        return sum(not row["off"] for row in self.rows)
-
-
-def agreement(
-    traced: dict[int, Figures], replayed: dict[int, Figures], pids: Iterable[int]
-) -> Agreement:
-    """Compare the figures of a replay with those of the trace.
-
-    Run time and wake-ups may be 2 % off (run time always 10 us for each task), and wakeup latencies
-    (median and 99th percentile) 20 % or 10 us, whichever is more. Percentiles of a few wake-ups are
-    single events, so tasks that woke less than 20 times are compared together, and a 99th
-    percentile is compared from 100 wake-ups on.
-
-    >>> task = {"comm": "a", "run_ns": 100, "latencies_us": [20.0] * 20}
-    >>> task |= {"wakeups": 20, "p50_us": 20.0, "p99_us": 90.0}
-    >>> agreement({7: task}, {7: task | {"p50_us": 29.9}}, [7]).passed
-    True
-    >>> agreement({7: task}, {7: task | {"wakeups": 21}}, [7]).rows[0]["off"]
-    ['wakeups']
-    """
-    tasks, rare = [], []
-    for pid in pids:
-        if pid in traced:
-            before = traced[pid]
-            row = _compared(before, replayed.get(pid, NOTHING)) | {"pid": pid}
-            tasks.append(row)
-            if before["wakeups"] < WAKEUPS_MIN:
-                rare.append(pid)
-    rows = [row for row in tasks if row["pid"] not in rare]
-    if rare:
-        together = [_together([of.get(pid, NOTHING) for pid in rare]) for of in (traced, replayed)]
-        row = _compared(together[0], together[1], tasks=len(rare))
-        rows.append(row | {"pid": None, "comm": f"({len(rare)} tasks)"})
-    return Agreement(rows, tasks)
-
-
-def spread(found: Agreement, others: Sequence[Agreement]) -> None:
-    """Note in each row that is off what replays give that differ from it in their seed alone.
-
-    The kernel itself draws random numbers (when it balances newly idle CPUs, ``NI_RANDOM``), so a
-    trace is one of many runs that could have been. Where replays differ among themselves by more
-    than they may from the trace, the trace does not tell the figure. ``row["spread"]`` gives the
-    least and the most of each figure that is off.
-    """
-    for place, row in enumerate(found.rows):
-        runs = [row, *(other.rows[place] for other in others)]
-        row["spread"] = {}
-        for name in row["off"]:
-            values = [run[f"replayed_{name}"] for run in runs]
-            known = [value for value in values if value is not None]
-            if known:
-                row["spread"][name] = (min(known), max(known))
-
-
-NOTHING: Figures = {
-    "comm": "",
-    "run_ns": 0,
-    "wakeups": 0,
-    "p50_us": None,
-    "p99_us": None,
-    "latencies_us": [],
-}
-
-
-def _together(figures: list[Figures]) -> Figures:
-    """Give the figures of several tasks as if they were one."""
-    latencies = sorted(us for one in figures for us in one["latencies_us"])
-    return {
-        "comm": "",
-        "run_ns": sum(one["run_ns"] for one in figures),
-        "wakeups": sum(one["wakeups"] for one in figures),
-        "p50_us": _percentile(latencies, 0.5),
-        "p99_us": _percentile(latencies, 0.99),
-        "latencies_us": latencies,
-    }
-
-
-def _percentile(values: list[float], share: float) -> float | None:
-    """Interpolate linearly between sorted values."""
-    if not values:
-        return None
-    place = share * (len(values) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (place - low)
-
-
-def _compared(before: Figures, after: Figures, tasks: int = 1) -> Figures:
-    row: Figures = {"comm": before["comm"]}
-    for name in ("run_ns", "wakeups", "p50_us", "p99_us"):
-        row[f"traced_{name}"] = before[name]
-        row[f"replayed_{name}"] = after[name]
-    return row | {"off": _off(row, RUN_NS * tasks, P99_MIN)}
-
-
-def _off(row: Figures, run_ns: int, p99_min: int) -> list[str]:
-    """Name what is too far off: ``run_ns`` always may be, and few wake-ups have no percentile."""
-    off = []
-    traced_ns, wakeups = row["traced_run_ns"], row["traced_wakeups"]
-    if abs(row["replayed_run_ns"] - traced_ns) > max(RUN_PCT / 100 * traced_ns, run_ns):
-        off.append("run_ns")
-    if abs(row["replayed_wakeups"] - wakeups) > WAKEUPS_PCT / 100 * wakeups:
-        off.append("wakeups")
-    compared = ["p50_us"] if wakeups < p99_min else ["p50_us", "p99_us"]
-    return off + [name for name in compared if not _latency_near(row, name)]
-
-
-def _latency_near(row: Figures, name: str) -> bool:
-    before, after = row[f"traced_{name}"], row[f"replayed_{name}"]
-    if before is None or after is None:
-        return before is after
-    allowed = max(LATENCY_US, LATENCY_PCT / 100 * float(before))
-    return abs(float(after) - float(before)) <= allowed
-
-
 class Replay(NamedTuple):
     """A trace's tasks run again."""
 
@@ -396,6 +247,8 @@ class Replay(NamedTuple):
     """How that run stands to the trace."""
     what_if: list[Rerun]
     """The runs under other kernels or on other machines."""
+    chance: Chance | None = None
+    """What the seed alone does, if the trace does not come back."""
 
 
 def replay_trace(
@@ -427,10 +280,13 @@ def replay_trace(
     check = tasks.simulate(traced_kernel, governor=governor, seed=seed, progress=progress)
     pids = tasks.tasks["pid"]
     compared = agreement(traced, check.figures(), pids)
+    by_seed = None
     if not compared.passed:
         seeds = range(seed + 1, seed + SPREAD_SEEDS)
         again = [tasks.simulate(traced_kernel, governor=governor, seed=other) for other in seeds]
-        spread(compared, [agreement(traced, run.figures(), pids) for run in again])
+        figures = [run.figures() for run in again]
+        spread(compared, [agreement(traced, of, pids) for of in figures])
+        by_seed = chance(traced, [check.figures(), *figures], pids)
     targets: list[str | Path | Machine | None] = [None, *machines]
     if machines and not kernels:
         kernels = [traced_kernel]
@@ -440,7 +296,7 @@ def replay_trace(
         for target in targets
         for kernel in kernels
     ]
-    return Replay(tasks, traced, check, compared, what_if)
+    return Replay(tasks, traced, check, compared, what_if, by_seed)
 
 
 def guess_kernel(release: str) -> str | None:

@@ -23,7 +23,7 @@ from schedlab.trace import read_trace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from schedlab.replay import Figures
+    from schedlab.agreement import Figures
 
 # How far times of one loop may be from those of its first round.
 TOLERANCE_PCT = 100

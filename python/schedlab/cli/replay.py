@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab.agreement import P99_MIN, WAKEUPS_MIN
 from schedlab.cli._output import (
     Column,
     decimal,
@@ -19,12 +21,13 @@ from schedlab.cli._output import (
     progress,
 )
 from schedlab.cli._traced import given_of, options, traced_kernel, traced_machine
-from schedlab.replay import P99_MIN, SPREAD_SEEDS, WAKEUPS_MIN, replay_trace
+from schedlab.replay import SPREAD_SEEDS, replay_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from schedlab.replay import Agreement, Figures, Replay, Rerun, TracedTasks
+    from schedlab.agreement import Agreement, Chance, Figures
+    from schedlab.replay import Replay, Rerun, TracedTasks
 
 
 @click.command
@@ -218,6 +221,23 @@ def _print_agreement(replay: Replay, limit: int) -> None:
             "the trace is NO BASIS for other kernels."
         )
         _print_spread(found, limit)
+    if replay.chance is not None:
+        _print_chance(replay.chance)
+
+
+def _print_chance(found: Chance) -> None:
+    """Show whether the check asks for more than the seed allows."""
+
+    def words(rows: list[int]) -> str:
+        return f"{min(rows)} to {max(rows)}, median {statistics.median(rows):g}"
+
+    pairs = len(found.with_each_other)
+    click.echo(
+        f" rows that these have in common with the trace: {words(found.with_trace)}; with each "
+        f"other: {words(found.with_each_other)};\n {found.whole} of {pairs} pairs have all rows "
+        "alike"
+        + ("" if found.whole else ": the check asks for more than replays of one model come to")
+    )
 
 
 def _print_spread(found: Agreement, limit: int) -> None:
@@ -329,6 +349,7 @@ def _as_dict(file: Path, replay: Replay, *, shown: bool) -> dict[str, Any]:
             "basis": replay.agreement.passed,
             "rows": replay.agreement.rows,
             "tasks": replay.agreement.tasks,
+            "chance": None if replay.chance is None else replay.chance._asdict(),
         },
         "what_if": [
             {

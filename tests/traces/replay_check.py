@@ -37,9 +37,9 @@ TRACES = (
     # Two or three tasks that never sleep on virtual CPUs which share one instruction stream: which
     # CPU a task shares with which of them differs from one moment to the next, and from one seed of
     # the kernel's own random numbers to the next.
-    Expected("qemu/full4-ic/ptask-mix.dat", "qemu4", comes_back=False, given=MIX, rows_min=3),
-    Expected("qemu/full8-ic/ptask-mix.dat", "qemu8", comes_back=False, given=MIX, rows_min=3),
-    Expected("qemu/full8-pelt-ic/pelt-ptask.dat", "qemu8", comes_back=False, given=MIX, rows_min=6),
+    Expected("qemu/full4-ic/ptask-mix.dat", "qemu4", comes_back=False, given=MIX, rows_min=4),
+    Expected("qemu/full8-ic/ptask-mix.dat", "qemu8", comes_back=False, given=MIX, rows_min=4),
+    Expected("qemu/full8-pelt-ic/pelt-ptask.dat", "qemu8", comes_back=False, given=MIX, rows_min=9),
 )
 
 

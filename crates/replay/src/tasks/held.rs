@@ -60,7 +60,7 @@ impl Follower<'_> {
         let Some(woken_ns) = track.waking_ns.take() else { return };
         let paths_ns =
             self.costs.wakeup_ns + self.costs.idle_resched_ns + self.costs.context_switch_ns;
-        let most_ns = now_ns.saturating_sub(woken_ns + paths_ns);
+        let most_ns = now_ns.saturating_sub(woken_ns.saturating_add(paths_ns));
         if let Some(Did::Late(time_ns)) = track.did.last_mut() {
             self.late_ns -= time_ns.saturating_sub(most_ns);
             *time_ns = most_ns.min(*time_ns);

@@ -171,7 +171,16 @@ def test_given_policies_reach_the_tasks() -> None:
 
 
 def test_virtual_cpus_that_share_one_instruction_stream() -> None:
-    words = ("--machine", "qemu8", "--policy", "batch=batch", "--policy", "audio=rr")
+    words = (
+        "--machine",
+        "qemu8",
+        "--policy",
+        "batch=batch",
+        "--policy",
+        "audio=rr",
+        "--seeds",
+        "4",
+    )
     found = replayed(DATA / "qemu_pelt_ptask.dat", *words)
     assert 3_000 < found["facts"]["turns"] < 4_000
     rows = {row["comm"]: row for row in found["check"]["rows"]}
@@ -186,13 +195,21 @@ def test_virtual_cpus_that_share_one_instruction_stream() -> None:
     off = [row for row in rows.values() if row["off"]]
     assert off
     assert all(set(row["spread"]) == set(row["off"]) for row in off)
-    # Replays agree with each other no better than with the trace.
+    # What chance does is shown by as many replays as one asks for, this one among them.
     chance = found["check"]["chance"]
-    assert len(chance["with_trace"]) == 8
-    assert len(chance["with_each_other"]) == 8 * 7
     assert chance["with_trace"][0] == len(rows) - len(off)
-    assert min(chance["with_each_other"]) <= min(chance["with_trace"])
-    assert chance["whole"] == chance["with_each_other"].count(len(rows))
+    assert [len(of) for of in chance["with_each_other"]] == [3] * 4
+    assert chance["whole"] == sum(of.count(len(rows)) for of in chance["with_each_other"])
+    assert 1 <= chance["rank"] <= 5
+
+
+def test_seeds_are_numbers_that_the_simulator_takes() -> None:
+    file = DATA / "qemu_pelt_ptask.dat"
+    refused = run("replay", str(file), "--machine", "qemu8", "--seed", "-1")
+    assert refused.exit_code == 2
+    assert "--seed" in refused.stderr
+    last = replayed(file, "--machine", "qemu8", "--seed", str(2**64 - 1), "--seeds", "2")
+    assert len(last["check"]["chance"]["with_trace"]) == 2
 
 
 def test_few_wakeups_are_judged_together() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -107,10 +108,22 @@ class Chance(NamedTuple):
 
     with_trace: list[int]
     """How many rows of each replay are near enough to the trace."""
-    with_each_other: list[int]
-    """The same of each replay with each other one in the trace's place."""
+    with_each_other: list[list[int]]
+    """The same of all other replays with each one in the trace's place."""
     whole: int
     """How many of these pairs have all rows alike."""
+
+    @property
+    def rank(self) -> int:
+        """Where the trace stands from below, among the replays, by its rows in common with them.
+
+        A first place of many is what chance hardly does: there the model is wrong.
+
+        >>> Chance([4, 5], [[3, 3], [5, 6]], 0).rank
+        2
+        """
+        mean = statistics.mean(self.with_trace)
+        return 1 + sum(statistics.mean(rows) < mean for rows in self.with_each_other)
 
 
 def chance(
@@ -123,16 +136,16 @@ def chance(
     >>> task = {"comm": "a", "run_ns": 100, "latencies_us": [20.0] * 20}
     >>> task |= {"wakeups": 20, "p50_us": 20.0, "p99_us": 90.0}
     >>> chance({7: task}, [{7: task}, {7: task | {"p50_us": 70.0}}], [7])
-    Chance(with_trace=[1, 0], with_each_other=[0, 0], whole=0)
+    Chance(with_trace=[1, 0], with_each_other=[[0], [0]], whole=0)
     """
     pids = list(pids)
     pairs = [
-        agreement(one, other, pids) for one in replays for other in replays if one is not other
+        [agreement(one, other, pids) for other in replays if other is not one] for one in replays
     ]
     return Chance(
         [agreement(traced, one, pids).rows_passed for one in replays],
-        [pair.rows_passed for pair in pairs],
-        sum(pair.passed for pair in pairs),
+        [[pair.rows_passed for pair in of] for of in pairs],
+        sum(pair.passed for of in pairs for pair in of),
     )
 
 

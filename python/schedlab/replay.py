@@ -262,13 +262,15 @@ def replay_trace(
     hz: int | None = None,
     given: Sequence[Given] = (),
     seed: int = 0,
+    seeds: int = SPREAD_SEEDS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
     """Run a trace's tasks again, under the traced kernel and then under others.
 
     The trace was taken on ``machine`` under ``traced_kernel``, whose idle governor was
     ``governor`` if not the kernel's own. Every kernel of ``kernels`` runs them on ``machine``, and
-    on each of ``machines``.
+    on each of ``machines``. Where the trace does not come back, replays with ``seeds`` seeds,
+    ``seed`` the first, tell what of that is chance.
 
     >>> file = "tests/data/traces/qemu_idle_menu.dat"
     >>> replay = replay_trace(file, ["v6.1"], machine="simidle", traced_kernel="v6.12")
@@ -282,8 +284,8 @@ def replay_trace(
     compared = agreement(traced, check.figures(), pids)
     by_seed = None
     if not compared.passed:
-        seeds = range(seed + 1, seed + SPREAD_SEEDS)
-        again = [tasks.simulate(traced_kernel, governor=governor, seed=other) for other in seeds]
+        others = [(seed + further) % 2**64 for further in range(1, seeds)]
+        again = [tasks.simulate(traced_kernel, governor=governor, seed=other) for other in others]
         figures = [run.figures() for run in again]
         spread(compared, [agreement(traced, of, pids) for of in figures])
         by_seed = chance(traced, [check.figures(), *figures], pids)

@@ -59,7 +59,20 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="The traced kernel's idle governor, if not the one that the kernel's file names.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all that is random.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=0,
+    show_default=True,
+    help="Of all that is random.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=2, max=1000),
+    default=SPREAD_SEEDS,
+    show_default=True,
+    help="Of a trace that does not come back, tell by so many replays what chance does.",
+)
 @click.option("--anyway", is_flag=True, help="Show other kernels even if the check fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @limit_option
@@ -75,6 +88,7 @@ def command(
     kernel_name: str | None,
     governor: str | None,
     seed: int,
+    seeds: int,
     anyway: bool,
     as_json: bool,
     limit: int,
@@ -98,6 +112,7 @@ def command(
             hz=hz,
             given=given_of(policies, affinities),
             seed=seed,
+            seeds=seeds,
             progress=told,
         )
     shown = replay.agreement.passed or anyway
@@ -220,27 +235,28 @@ def _print_agreement(replay: Replay, limit: int) -> None:
             f" {len(found.rows) - found.rows_passed} of {len(found.rows)} rows do not come back: "
             "the trace is NO BASIS for other kernels."
         )
-        _print_spread(found, limit)
     if replay.chance is not None:
+        _print_spread(found, len(replay.chance.with_trace), limit)
         _print_chance(replay.chance)
 
 
 def _print_chance(found: Chance) -> None:
     """Show whether the check asks for more than the seed allows."""
 
-    def words(rows: list[int]) -> str:
+    def words(rows: Sequence[int]) -> str:
         return f"{min(rows)} to {max(rows)}, median {statistics.median(rows):g}"
 
-    pairs = len(found.with_each_other)
+    pairs = [rows for of in found.with_each_other for rows in of]
+    more = "" if found.whole else ": the check asks for more than replays of one model come to"
     click.echo(
         f" rows that these have in common with the trace: {words(found.with_trace)}; with each "
-        f"other: {words(found.with_each_other)};\n {found.whole} of {pairs} pairs have all rows "
-        "alike"
-        + ("" if found.whole else ": the check asks for more than replays of one model come to")
+        f"other: {words(pairs)};\n {found.whole} of {integer(len(pairs))} pairs have all rows "
+        f"alike{more};\n by its rows in common with the others the trace is number {found.rank} of "
+        f"{len(found.with_trace) + 1} from below"
     )
 
 
-def _print_spread(found: Agreement, limit: int) -> None:
+def _print_spread(found: Agreement, seeds: int, limit: int) -> None:
     """Show what of the difference is chance: replays that differ in their seed alone."""
     scales = {"run_ns": 1e6, "wakeups": 1.0, "p50_us": 1e3, "p99_us": 1e3}
     names = {"run_ns": "run ms", "wakeups": "wakeups", "p50_us": "p50 ms", "p99_us": "p99 ms"}
@@ -259,7 +275,7 @@ def _print_spread(found: Agreement, limit: int) -> None:
         if row[f"traced_{name}"] is not None
     ]
     click.echo()
-    print_title(f"What is too far off, in {SPREAD_SEEDS} replays that differ in their seed alone")
+    print_title(f"What is too far off, in {seeds} replays that differ in their seed alone")
     print_table(
         [
             Column("comm", "comm", numeric=False, most=16),
@@ -336,6 +352,10 @@ def what_if_rows(replay: Replay, run: Rerun) -> list[Figures]:
     return rows
 
 
+def _chance(found: Chance | None) -> Figures | None:
+    return None if found is None else found._asdict() | {"rank": found.rank}
+
+
 def _as_dict(file: Path, replay: Replay, *, shown: bool) -> dict[str, Any]:
     return {
         "file": str(file),
@@ -349,7 +369,7 @@ def _as_dict(file: Path, replay: Replay, *, shown: bool) -> dict[str, Any]:
             "basis": replay.agreement.passed,
             "rows": replay.agreement.rows,
             "tasks": replay.agreement.tasks,
-            "chance": None if replay.chance is None else replay.chance._asdict(),
+            "chance": _chance(replay.chance),
         },
         "what_if": [
             {

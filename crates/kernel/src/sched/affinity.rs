@@ -39,16 +39,14 @@ impl Scheduler {
         to_cpu
     }
 
-    /// A task that sleeps, and has left its queue, may use this CPU alone from here on. False if it does
-    /// not, and stays as it is.
-    pub fn bind_asleep(&mut self, id: TaskId, cpu: CpuId) -> bool {
+    /// A task may use this CPU alone from here on, if it sleeps and has left its queue; else it stays
+    /// as it is.
+    pub fn bind_asleep(&mut self, id: TaskId, cpu: CpuId) {
         let asleep = self.tasks[id.index()].state == TaskState::Blocked;
-        if !asleep || self.entities[id.index()].on_rq {
-            return false;
+        if asleep && !self.entities[id.index()].on_rq {
+            let affinity = self.affinity(CpuSet::of(cpu));
+            self.set_allowed_outside(id, affinity);
         }
-        let affinity = self.affinity(CpuSet::of(cpu));
-        self.set_allowed_outside(id, affinity);
-        true
     }
 
     /// Any of several CPUs: the next after the one that code on `executing_cpu` chose last

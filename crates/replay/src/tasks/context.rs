@@ -93,7 +93,7 @@ pub(super) struct Cpu {
 
 impl Cpu {
     /// It runs no task.
-    pub fn idles(&self) -> bool {
+    fn idles(&self) -> bool {
         self.running == Some(Pid::IDLE)
     }
 }
@@ -233,6 +233,11 @@ impl<'a> Contexts<'a> {
         }
         let (since_ns, _) = pending.filter(|(_, pending)| *pending == task)?;
         Some(since_ns + self.answer_ns(cpu, asleep))
+    }
+
+    /// `cpu` runs no task, as far as it was seen.
+    pub fn idles(&self, cpu: CpuId) -> bool {
+        self.cpus.get(cpu.index()).is_some_and(Cpu::idles)
     }
 
     /// A softirq ended on `cpu`, and nothing has happened there since.

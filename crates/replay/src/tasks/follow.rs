@@ -31,8 +31,6 @@ pub(super) struct Follower<'a> {
     /// Who was woken on each CPU, and has not been seen to run since.
     pub(super) waiting: Vec<Vec<u32>>,
     pub(super) lates: Vec<Late>,
-    /// Who was woken by itself after all: on which CPU and when.
-    pub(super) apart: Vec<(CpuId, u32, u64)>,
     pub(super) places: FxHashMap<Pid, u32>,
     pub tracks: Vec<Track>,
     pub arrivals: Vec<RecordedInterrupt>,
@@ -64,7 +62,6 @@ impl<'a> Follower<'a> {
             stream: shared.then(|| Stream::new(machine.cpu_count())),
             waiting: vec![Vec::new(); machine.cpu_count()],
             lates: Vec::new(),
-            apart: Vec::new(),
             places: FxHashMap::default(),
             tracks: Vec::new(),
             arrivals: Vec::new(),

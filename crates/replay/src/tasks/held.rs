@@ -122,7 +122,8 @@ impl Follower<'_> {
         let Some(stream) = &self.stream else { return };
         let paths_ns =
             self.costs.wakeup_ns + self.costs.idle_resched_ns + self.costs.context_switch_ns;
-        let idles = self.contexts.cpus.get(cpu.index()).is_some_and(|cpu| cpu.idles());
+        let idles = self.contexts.idles(cpu);
+        let mut apart = Vec::new();
         let mut late = std::mem::take(&mut self.lates);
         for place in self.waiting[cpu.index()].drain(..) {
             let track = &mut self.tracks[place as usize];
@@ -132,13 +133,13 @@ impl Follower<'_> {
             let (had_ns, most_ns) = stream.had_ns(cpu, since_ns);
             if most_ns > QUIET_PATHS * paths_ns {
                 // It waited for more than an interrupt.
-                self.apart.extend(track.brings.take().map(|(other, at_ns)| (cpu, other, at_ns)));
+                apart.extend(track.brings.take());
                 continue;
             }
-            let brings_ns = if track.brings.is_some() { self.costs.wakeup_ns } else { 0 };
             if waited_ns <= PATH_MAX_NS {
                 continue;
             }
+            let brings_ns = if track.brings.is_some() { self.costs.wakeup_ns } else { 0 };
             // All that an idle CPU did was an interrupt's, whoever runs then.
             let time_ns = match track.pid == next || idles {
                 true => waited_ns.saturating_sub(paths_ns + brings_ns),
@@ -152,7 +153,7 @@ impl Follower<'_> {
             self.late_by(task, time_ns);
         }
         self.lates = late;
-        while let Some((cpu, place, at_ns)) = self.apart.pop() {
+        for (place, at_ns) in apart {
             self.arrives(cpu, at_ns, 0, Some(place));
         }
     }

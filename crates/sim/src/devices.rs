@@ -14,7 +14,9 @@ use schedlab_workload::program::{Amount, Interrupt, ObjectId, Op, SLOTS, Spawn, 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A run of no more than this is over before another virtual CPU gets the instruction stream, ns.
+/// A run of no more than this is over before another virtual CPU gets the instruction stream, ns. An
+/// ESTIMATE: the stream changes hands when a timer of any CPU fires, which may be at any time; the
+/// threads that do softirqs take some 30 us at a time, and ticks are 4 ms apart.
 const SHORT_NS: u64 = 100_000;
 
 /// The interrupts that are yet to come to one CPU, in order.

@@ -325,7 +325,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.platform.clock_ns = time_ns;
         self.platform.horizon_ns = time_ns;
-        self.platform.energy.advance(self.platform.machine, time_ns);
         if O::ACTIVE {
             self.platform.observer.horizon(time_ns);
         }

@@ -177,7 +177,6 @@ impl<O: Observer> Engine<'_, O> {
         platform.queue.take(leaf);
         platform.clock_ns = time_ns;
         platform.horizon_ns = time_ns;
-        platform.energy.advance(platform.machine, time_ns);
         if O::ACTIVE {
             platform.observer.horizon(time_ns);
         }

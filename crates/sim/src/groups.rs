@@ -123,9 +123,14 @@ impl Groups {
         }
     }
 
+    /// The machine has no such parts.
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// An interrupt wakes `cpu` at `now_ns`: when its own way up may begin, ns. What sleeps wakes up
     /// first, from the widest part to the narrowest.
-    #[inline]
     pub fn wake(&mut self, cpu: CpuId, now_ns: u64) -> u64 {
         let mut ready_ns = now_ns;
         for &(part, _) in &self.of[cpu.index()] {

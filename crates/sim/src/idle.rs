@@ -91,7 +91,8 @@ impl<O: Observer> Engine<'_, O> {
     fn retract_entry(&mut self, cpu: CpuId, state: u32) {
         self.idle_cpus -= 1;
         self.platform.leave_broadcast(cpu);
-        self.platform.energy.retract_entry(self.platform.machine, cpu, state);
+        let now_ns = self.platform.horizon_ns;
+        self.platform.energy.retract_entry(self.platform.machine, cpu, state, now_ns);
         self.platform.set_activity(cpu, Activity::Busy);
         self.sched.set_idle_state(cpu, None);
         self.note_abort(cpu, state as usize);
@@ -165,7 +166,8 @@ impl<O: Observer> Engine<'_, O> {
             // (Documentation/devicetree/bindings/cpu/idle-states.yaml).
             self.platform.clock_ns = self.platform.clock_ns.max(since_ns + entry_ns);
         }
-        let shared_ns = self.platform.energy.wake_groups(cpu, self.platform.horizon_ns);
+        let horizon_ns = self.platform.horizon_ns;
+        let shared_ns = self.platform.energy.wake_groups(self.platform.machine, cpu, horizon_ns);
         self.platform.clock_ns = self.platform.clock_ns.max(shared_ns);
         let now_ns = self.platform.clock_ns;
         let machine = self.platform.machine;
@@ -179,7 +181,8 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
             self.platform.clock_ns += hardware_state.exit_latency_ns;
         }
-        self.platform.energy.set(cpu, Activity::Busy, self.platform.clock_ns);
+        let times_ns = (self.platform.clock_ns, horizon_ns);
+        self.platform.energy.set(machine, cpu, Activity::Busy, times_ns);
         self.sched.set_idle_state(cpu, None);
         self.platform.emit(cpu, EventKind::IdleExit { cpu });
         self.judge(cpu, since_ns, state);

@@ -3,6 +3,7 @@
 
 mod broadcast;
 mod c2c;
+mod changes;
 mod coherence;
 mod contention;
 mod decisions;

@@ -423,7 +423,7 @@ impl<O: Observer> Platform<'_, O> {
     /// with which it shares resources as soon as it begins to wake.
     pub fn set_activity(&mut self, cpu: CpuId, activity: Activity) {
         let now_ns = self.clock_ns;
-        self.energy.set(cpu, activity, now_ns);
+        self.energy.set(self.machine, cpu, activity, (now_ns, self.horizon_ns));
         let state = &mut self.cpus[cpu.index()];
         let was_busy = state.busy_since_ns.is_some();
         let busy = !matches!(activity, Activity::Idle(_));

@@ -28,7 +28,7 @@ impl<O: Observer> Engine<'_, O> {
         let told = cpu.ipi_ns != NEVER;
         // A sleep may be so long that its timer never fires.
         let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-        if self.platform.queue.time_ns(id.index()) == NEVER
+        if self.platform.queue.is_empty(id.index())
             && (told
                 || cpu.done_ns != NEVER
                 || (!cpu.timer_stopped && (cpu.tick_ns != NEVER || timer_ns != NEVER)))

@@ -68,20 +68,24 @@ struct Queued {
 
 /// The fair run queue of one CPU (`struct cfs_rq`). Its entities live in a table of the caller's,
 /// which every call is handed.
+///
+/// What every queue has comes first and lies as in [`super::eevdf::EevdfQueue`], so that one load
+/// reads it, whichever of the two a CPU has.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct CfsQueue {
-    /// The least virtual run time, which never goes back.
-    pub min_vruntime: u64,
+    /// Sum of the scaled weights of all queued entities (`cfs_rq->load.weight`).
+    pub load_weight: u64,
     /// Entities queued, the current one included.
     pub nr_running: u32,
     /// Of these, those of policy `SCHED_IDLE`.
     pub nr_idle_policy: u32,
-    /// Sum of the scaled weights of all queued entities (`cfs_rq->load.weight`).
-    pub load_weight: u64,
     /// The running entity, which is kept outside the order.
     pub curr: Option<TaskId>,
     /// The current entity should give way (`TIF_NEED_RESCHED`).
     pub resched: bool,
+    /// The least virtual run time, which never goes back.
+    pub min_vruntime: u64,
     /// The entity that a wake-up preempted: its cache is warm.
     last: Option<TaskId>,
     /// The entity whose wake-up preempted: it is wanted now.

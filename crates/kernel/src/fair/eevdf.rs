@@ -35,26 +35,30 @@ struct Queued {
 
 /// The fair run queue of one CPU (`struct cfs_rq`). Its entities live in a table of the caller's,
 /// which every call is handed.
+///
+/// What every queue has comes first and lies as in [`super::cfs::CfsQueue`], so that one load reads
+/// it, whichever of the two a CPU has.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct EevdfQueue {
+    /// Sum of the scaled weights of all queued entities (`cfs_rq->load.weight`).
+    pub load_weight: u64,
+    /// Entities queued, the current and the delayed ones included.
+    pub nr_running: u32,
+    /// Of the queued ones, those of policy `SCHED_IDLE`.
+    pub nr_idle_policy: u32,
+    /// The running entity, which is kept outside the order.
+    pub curr: Option<TaskId>,
+    /// The current entity should give way (`TIF_NEED_RESCHED`).
+    pub resched: bool,
+    /// Of the queued entities, delayed ones.
+    pub nr_delayed: u32,
     /// The zero point of all keys; follows the average virtual time.
     pub zero_vruntime: u64,
     /// Weighted sum of the keys of the waiting entities (`cfs_rq->avg_vruntime`).
     pub avg_vruntime: i64,
     /// Sum of their unscaled weights (`cfs_rq->avg_load`).
     pub avg_load: i64,
-    /// Entities queued, the current and the delayed ones included.
-    pub nr_running: u32,
-    /// Of these, delayed ones.
-    pub nr_delayed: u32,
-    /// Of the queued ones, those of policy `SCHED_IDLE`.
-    pub nr_idle_policy: u32,
-    /// Sum of the scaled weights of all queued entities (`cfs_rq->load.weight`).
-    pub load_weight: u64,
-    /// The running entity, which is kept outside the order.
-    pub curr: Option<TaskId>,
-    /// The current entity should give way (`TIF_NEED_RESCHED`).
-    pub resched: bool,
     waiting: Vec<Queued>,
     tunables: Tunables,
 }

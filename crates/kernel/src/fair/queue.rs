@@ -18,6 +18,7 @@ pub enum FairRules {
 /// The fair tasks of one CPU (`struct cfs_rq`). They live in a table of the caller's, which every
 /// call is handed.
 #[derive(Clone, Debug)]
+#[repr(u8)]
 pub enum FairQueue {
     /// Ordered by virtual run time.
     Cfs(CfsQueue),
@@ -64,21 +65,12 @@ impl FairQueue {
     /// All counts at once.
     #[inline]
     pub fn counts(&self) -> Counts {
-        match self {
-            FairQueue::Cfs(queue) => Counts {
-                nr_running: queue.nr_running,
-                nr_delayed: 0,
-                nr_idle_policy: queue.nr_idle_policy,
-                load_weight: queue.load_weight,
-                runs: queue.curr.is_some(),
-            },
-            FairQueue::Eevdf(queue) => Counts {
-                nr_running: queue.nr_running,
-                nr_delayed: queue.nr_delayed,
-                nr_idle_policy: queue.nr_idle_policy,
-                load_weight: queue.load_weight,
-                runs: queue.curr.is_some(),
-            },
+        Counts {
+            nr_running: self.nr_running(),
+            nr_delayed: self.nr_delayed(),
+            nr_idle_policy: self.nr_idle_policy(),
+            load_weight: self.load_weight(),
+            runs: self.curr().is_some(),
         }
     }
 

@@ -1,6 +1,5 @@
 //! Tasks go: block, yield, end; and the CPU picks its next one (`__schedule()`).
 
-use super::run_queue::Averages;
 use super::{Class, Scheduler, TaskState};
 use crate::fair::TaskId;
 use crate::fair::balance::is_core_idle;
@@ -158,7 +157,7 @@ impl Scheduler {
             let rq = &mut self.rqs[cpu.index()];
             match rq.fair.candidate(&mut self.entities, rq.clock.clock_task) {
                 Some(id) if self.entities[id.index()].sched_delayed => {
-                    self.dequeue(cpu, id, Dequeue::Sleep, Averages::Keep);
+                    self.dequeue_to_schedule(cpu, id, Dequeue::Sleep);
                 }
                 candidate => return candidate,
             }

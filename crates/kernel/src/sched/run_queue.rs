@@ -1,7 +1,7 @@
 //! One CPU's run queue: its fair tasks, clocks and averages.
 
 use super::balance::QueueState;
-use super::{Scheduler, TaskState};
+use super::{Class, Scheduler, TaskState};
 use crate::deadline::entity::{BW_SHIFT, Why};
 use crate::fair::TaskId;
 use crate::fair::entity::{Dequeue, Enqueue};
@@ -141,6 +141,22 @@ impl RunQueue {
     pub fn current(&self) -> Option<TaskId> {
         self.curr
     }
+
+    /// Ages the averages to `now` of the PELT clock and takes out those of tasks that left asleep.
+    #[inline]
+    fn age_load(&mut self, now: u64) {
+        if self.removed.count > 0 {
+            let gone = std::mem::take(&mut self.removed);
+            self.avg.remove(gone.load_avg, gone.util_avg, gone.runnable_avg);
+            self.util_changed = true;
+        }
+        if self.avg.is_current(now) {
+            return;
+        }
+        let counts = self.fair.counts();
+        let runnable = u64::from(counts.nr_running - counts.nr_delayed);
+        self.util_changed |= self.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
+    }
 }
 
 /// What becomes of a task's averages at an update.
@@ -244,18 +260,7 @@ impl Scheduler {
             return;
         }
         let rq = &mut self.rqs[cpu.index()];
-        let now = rq.clock.pelt();
-        if rq.removed.count > 0 {
-            let gone = std::mem::take(&mut rq.removed);
-            rq.avg.remove(gone.load_avg, gone.util_avg, gone.runnable_avg);
-            rq.util_changed = true;
-        }
-        if rq.avg.is_current(now) {
-            return;
-        }
-        let counts = rq.fair.counts();
-        let runnable = u64::from(counts.nr_running - counts.nr_delayed);
-        rq.util_changed |= rq.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
+        rq.age_load(rq.clock.pelt());
     }
 
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
@@ -267,7 +272,7 @@ impl Scheduler {
             }
             return;
         }
-        let rq = &self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu.index()];
         let now = rq.clock.pelt();
         let task = &mut self.tasks[id.index()];
         let entity = &self.entities[id.index()];
@@ -283,10 +288,9 @@ impl Scheduler {
                 task.util_est &= !super::task::UTIL_AVG_UNCHANGED;
             }
         }
-        self.update_queue_load(cpu);
+        rq.age_load(now);
         if !attached {
-            let rq = &mut self.rqs[cpu.index()];
-            rq.avg.attach(&mut self.tasks[id.index()].avg, weight);
+            rq.avg.attach(&mut task.avg, weight);
             rq.util_changed = true;
         }
     }
@@ -358,6 +362,25 @@ impl Scheduler {
         why: Dequeue,
         averages: Averages,
     ) -> bool {
+        let gone = self.take_off(cpu, id, why, averages);
+        if self.class(id) == Class::Fair {
+            self.publish(cpu);
+        }
+        gone
+    }
+
+    /// The same on the way to another task: what others read of the queue is up to date when that
+    /// was picked ([`Scheduler::schedule`]), and nobody reads it before, unless classes compete or
+    /// a governor hears of every change.
+    pub(super) fn dequeue_to_schedule(&mut self, cpu: CpuId, id: TaskId, why: Dequeue) {
+        if self.rt.active || self.schedutil.is_some() || self.config.classic.is_some() {
+            self.dequeue(cpu, id, why, Averages::Keep);
+        } else {
+            self.take_off(cpu, id, why, Averages::Keep);
+        }
+    }
+
+    fn take_off(&mut self, cpu: CpuId, id: TaskId, why: Dequeue, averages: Averages) -> bool {
         if !self.entities[id.index()].sched_delayed {
             self.leave_clamps(cpu, id);
         }
@@ -403,7 +426,6 @@ impl Scheduler {
         if gone && let Some(place) = rq.tasks.iter().rposition(|&task| task == id) {
             rq.tasks.remove(place);
         }
-        self.publish(cpu);
         gone
     }
 
@@ -412,9 +434,13 @@ impl Scheduler {
     pub(super) fn block_current(&mut self, cpu: CpuId, state: TaskState, special: bool) {
         let Some(id) = self.rqs[cpu.index()].curr else { return };
         self.tasks[id.index()].state = state;
-        let special = special || state == TaskState::Dead;
+        if state == TaskState::Dead {
+            // Its parent is woken before the CPU picks another task.
+            self.dequeue(cpu, id, Dequeue::SleepSpecial, Averages::Keep);
+            return;
+        }
         let why = if special { Dequeue::SleepSpecial } else { Dequeue::Sleep };
-        self.dequeue(cpu, id, why, Averages::Keep);
+        self.dequeue_to_schedule(cpu, id, why);
     }
 
     /// Moves a queued task that does not run to another CPU's queue, where it is enqueued with

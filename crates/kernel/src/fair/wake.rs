@@ -484,16 +484,11 @@ pub fn select_on_wake(
         return choice;
     }
     let mut target = task.cpu;
-    if here_allowed && !path.is_wide(waker, wakee_flips) {
-        let shared = path
-            .domains
-            .stack(waker.cpu)
-            .iter()
-            .map(|&m| path.domains.get(m))
-            .find(|d| d.flags.has(DomainFlags::WAKE_AFFINE) && d.span.contains(task.cpu));
-        if let Some(domain) = shared
-            && waker.cpu != task.cpu
-        {
+    if waker.cpu != task.cpu && here_allowed && !path.is_wide(waker, wakee_flips) {
+        let mut stack = path.domains.stack(waker.cpu).iter().map(|&m| path.domains.get(m));
+        let shared =
+            stack.find(|d| d.flags.has(DomainFlags::WAKE_AFFINE) && d.span.contains(task.cpu));
+        if let Some(domain) = shared {
             target = path.affine(waker, task, domain.imbalance_pct);
             choice.affine = Some(target);
         }

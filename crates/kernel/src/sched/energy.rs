@@ -123,7 +123,7 @@ impl Scheduler {
     #[inline]
     pub(super) fn leave_clamps(&mut self, cpu: CpuId, id: TaskId) {
         let task = &mut self.tasks[id.index()];
-        if std::mem::replace(&mut task.clamped, false) {
+        if std::mem::take(&mut task.clamped) {
             self.rqs[cpu.index()].clamps.leave(task.clamps);
             self.cpus[cpu.index()].clamps = self.rqs[cpu.index()].clamps.seen();
         }

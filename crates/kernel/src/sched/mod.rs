@@ -310,7 +310,9 @@ impl Scheduler {
     /// A task's class.
     #[inline]
     fn class(&self, id: TaskId) -> Class {
+        // Deadline tasks activate the real-time class, too.
         match id {
+            _ if !self.rt.active => Class::Fair,
             id if self.is_rt(id) => Class::RealTime,
             id if self.is_deadline(id) => Class::Deadline,
             _ => Class::Fair,

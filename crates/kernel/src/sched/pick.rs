@@ -138,17 +138,21 @@ impl Scheduler {
     /// The next task of the most urgent class that has any.
     #[inline]
     fn pick_class(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
+        if self.rt.active
+            && let Some(next) = self.pick_urgent(cpu, hardware)
+        {
+            return Some(next);
+        }
+        self.pick(cpu)
+    }
+
+    fn pick_urgent(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> Option<TaskId> {
         if self.dl.active
             && let Some(next) = self.pick_dl(cpu, hardware)
         {
             return Some(next);
         }
-        if self.rt.active
-            && let Some(next) = self.pick_rt(cpu, hardware)
-        {
-            return Some(next);
-        }
-        self.pick(cpu)
+        self.pick_rt(cpu, hardware)
     }
 
     /// The next fair task; delayed ones that have used up their lag leave the queue on the way.
@@ -188,9 +192,9 @@ impl Scheduler {
     fn enter_idle(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
         let none = crate::pelt::Avg::default();
-        let rt = if self.rt.active { self.rt.queues[cpu.index()].avg } else { none };
-        let dl = self.dl.queues.get(cpu.index()).map_or(none, |part| part.avg);
-        rq.clock.enter_idle(&rq.avg, &rt, &dl);
+        let rt = self.rt.queues.get(cpu.index()).map_or(&none, |part| &part.avg);
+        let dl = self.dl.queues.get(cpu.index()).map_or(&none, |part| &part.avg);
+        rq.clock.enter_idle(&rq.avg, rt, dl);
         self.publish(cpu);
         if !self.domains.smt_active() {
             return;

@@ -299,13 +299,13 @@ impl Scheduler {
             llcs: &mut self.llcs,
             rules: self.config.wake,
         };
-        let wants_affine = allowed.contains(waker_cpu) && !path.is_wide(&waker, wakee_flips);
         let choice = select_on_wake(&mut path, &view, &waker, wakee_flips, &mut recent);
+        let wants_affine = || allowed.contains(waker_cpu) && !path.is_wide(&waker, wakee_flips);
+        let recent_of_waker = (self.config.wake.recent_used == RecentUsed::Waker && wants_affine())
+            .then_some(current)
+            .flatten();
         self.tasks[id.index()].recent_used_cpu = recent;
-        if let Some(current) = current
-            && wants_affine
-            && self.config.wake.recent_used == RecentUsed::Waker
-        {
+        if let Some(current) = recent_of_waker {
             self.tasks[current.index()].recent_used_cpu = waker_cpu;
         }
         if let Some(looked_at) = choice.looked_at {

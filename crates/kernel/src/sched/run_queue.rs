@@ -1,10 +1,10 @@
 //! One CPU's run queue: its fair tasks, clocks and averages.
 
 use super::balance::QueueState;
-use super::{Class, Scheduler, TaskState};
+use super::{Class, Scheduler, Task, TaskState};
 use crate::deadline::entity::{BW_SHIFT, Why};
 use crate::fair::TaskId;
-use crate::fair::entity::{Dequeue, Enqueue};
+use crate::fair::entity::{Dequeue, Enqueue, Entity};
 use crate::fair::power_aware::tracking::RunnableAvg;
 use crate::fair::queue::{FairQueue, FairRules};
 use crate::fair::sums::CpuSums;
@@ -142,6 +142,29 @@ impl RunQueue {
         self.curr
     }
 
+    /// Ages a task's averages and its own, and attaches the task's if it does not hold them yet
+    /// (`update_load_avg()` with `DO_ATTACH`).
+    fn update_load(&mut self, task: &mut Task, entity: &Entity, id: TaskId) {
+        let now = self.clock.pelt();
+        let weight = entity.load.weight;
+        let attached = task.avg.last_update_time != 0;
+        if attached && !task.avg.is_current(now) {
+            let activity = EntityActivity {
+                on_rq: entity.on_rq,
+                runnable: u64::from(entity.on_rq && !entity.sched_delayed),
+                running: self.fair.curr() == Some(id),
+            };
+            if task.avg.update_entity(now, weight, activity) {
+                task.util_est &= !super::task::UTIL_AVG_UNCHANGED;
+            }
+        }
+        self.age_load(now);
+        if !attached {
+            self.avg.attach(&mut task.avg, weight);
+            self.util_changed = true;
+        }
+    }
+
     /// Ages the averages to `now` of the PELT clock and takes out those of tasks that left asleep.
     #[inline]
     fn age_load(&mut self, now: u64) {
@@ -265,6 +288,7 @@ impl Scheduler {
 
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold
     /// them yet (`update_load_avg()` with `DO_ATTACH`).
+    #[inline]
     pub(super) fn update_load(&mut self, cpu: CpuId, id: TaskId) {
         if let Some(rules) = self.config.classic {
             if rules.power.is_some() {
@@ -272,27 +296,8 @@ impl Scheduler {
             }
             return;
         }
-        let rq = &mut self.rqs[cpu.index()];
-        let now = rq.clock.pelt();
         let task = &mut self.tasks[id.index()];
-        let entity = &self.entities[id.index()];
-        let weight = entity.load.weight;
-        let attached = task.avg.last_update_time != 0;
-        if attached && !task.avg.is_current(now) {
-            let activity = EntityActivity {
-                on_rq: entity.on_rq,
-                runnable: u64::from(entity.on_rq && !entity.sched_delayed),
-                running: rq.fair.curr() == Some(id),
-            };
-            if task.avg.update_entity(now, weight, activity) {
-                task.util_est &= !super::task::UTIL_AVG_UNCHANGED;
-            }
-        }
-        rq.age_load(now);
-        if !attached {
-            rq.avg.attach(&mut task.avg, weight);
-            rq.util_changed = true;
-        }
+        self.rqs[cpu.index()].update_load(task, &self.entities[id.index()], id);
     }
 
     /// Enqueues a task on `cpu`, which it must already belong to (`enqueue_task_fair()`).
@@ -300,35 +305,35 @@ impl Scheduler {
         if self.clamps_come_first() {
             self.enter_clamps(cpu, id);
         }
-        if self.is_rt(id) {
-            self.enqueue_rt(cpu, id);
-        } else if self.is_deadline(id) {
-            self.enqueue_dl(
-                cpu,
-                id,
-                match why {
+        match self.class(id) {
+            Class::RealTime => self.enqueue_rt(cpu, id),
+            Class::Deadline => {
+                let why = match why {
                     Enqueue::Initial => Why::Initial,
                     Enqueue::Wakeup => Why::Wakeup,
                     Enqueue::Move => Why::Move,
-                },
-            );
-        } else {
-            self.enqueue_fair(cpu, id, why);
-            // A new task starts with half of what its CPU has to spare, which says little.
-            if why != Enqueue::Initial {
-                self.check_overutilized(cpu);
+                };
+                self.enqueue_dl(cpu, id, why);
+            }
+            Class::Fair => {
+                self.enqueue_fair(cpu, id, why);
+                // A new task starts with half of what its CPU has to spare, which says little.
+                if why != Enqueue::Initial {
+                    self.check_overutilized(cpu);
+                }
             }
         }
         self.enter_clamps(cpu, id);
     }
 
     fn enqueue_fair(&mut self, cpu: CpuId, id: TaskId, why: Enqueue) {
+        let task = &self.tasks[id.index()];
         let delayed = self.entities[id.index()].sched_delayed;
         // A delayed task that moves is asleep, so it brings no estimate along.
         if !(delayed && why == Enqueue::Move) {
-            self.rqs[cpu.index()].util_est += self.tasks[id.index()].util_est();
+            self.rqs[cpu.index()].util_est += task.util_est();
         }
-        if self.tasks[id.index()].in_iowait && !(delayed && why == Enqueue::Wakeup) {
+        if task.in_iowait && !(delayed && why == Enqueue::Wakeup) {
             self.boost_after_io(cpu);
         }
         self.update_load(cpu, id);
@@ -381,48 +386,54 @@ impl Scheduler {
     }
 
     fn take_off(&mut self, cpu: CpuId, id: TaskId, why: Dequeue, averages: Averages) -> bool {
-        if !self.entities[id.index()].sched_delayed {
+        let sleeps = why != Dequeue::Move;
+        let task = &self.tasks[id.index()];
+        let waits_for_io = sleeps && task.in_iowait;
+        if task.clamped && !self.entities[id.index()].sched_delayed {
             self.leave_clamps(cpu, id);
         }
-        let sleeps = why != Dequeue::Move;
-        let waits_for_io = sleeps && self.tasks[id.index()].in_iowait;
-        if self.is_rt(id) || self.is_deadline(id) {
-            if self.is_rt(id) {
+        let gone = match self.class(id) {
+            Class::RealTime => {
                 self.dequeue_rt(cpu, id);
-            } else {
+                true
+            }
+            Class::Deadline => {
                 self.dequeue_dl(cpu, id, sleeps);
+                true
             }
-            if waits_for_io {
-                self.count_io_wait(cpu, id);
-            }
-            return true;
-        }
-        let was_delayed = self.entities[id.index()].sched_delayed;
-        if !was_delayed {
-            let estimate = self.tasks[id.index()].util_est();
-            let rq = &mut self.rqs[cpu.index()];
-            rq.util_est = rq.util_est.saturating_sub(estimate);
-        }
-        self.update_load(cpu, id);
-        let tracked = self.config.classic.is_none();
-        if sleeps && !was_delayed && tracked {
-            let capacity = self.cpus[cpu.index()].capacity_orig;
-            self.tasks[id.index()].update_util_est(capacity);
-        }
-        if averages == Averages::Detach && tracked {
-            let weight = self.entities[id.index()].load.weight;
-            let task = &mut self.tasks[id.index()];
-            let rq = &mut self.rqs[cpu.index()];
-            rq.avg.detach(&task.avg, weight);
-            rq.util_changed = true;
-            task.avg.last_update_time = 0;
-        }
-        let rq = &mut self.rqs[cpu.index()];
-        let gone = rq.fair.dequeue(&mut self.entities, id, why, rq.clock.clock_task);
+            Class::Fair => self.dequeue_fair(cpu, id, why, averages),
+        };
         if gone && waits_for_io {
             self.count_io_wait(cpu, id);
         }
+        gone
+    }
+
+    fn dequeue_fair(&mut self, cpu: CpuId, id: TaskId, why: Dequeue, averages: Averages) -> bool {
+        let tracked = self.config.classic.is_none();
+        if !tracked {
+            self.update_load(cpu, id);
+        }
+        let capacity = self.cpus[cpu.index()].capacity_orig;
         let rq = &mut self.rqs[cpu.index()];
+        let task = &mut self.tasks[id.index()];
+        let entity = &self.entities[id.index()];
+        let was_delayed = entity.sched_delayed;
+        if !was_delayed {
+            rq.util_est = rq.util_est.saturating_sub(task.util_est());
+        }
+        if tracked {
+            rq.update_load(task, entity, id);
+            if why != Dequeue::Move && !was_delayed {
+                task.update_util_est(capacity);
+            }
+            if averages == Averages::Detach {
+                rq.avg.detach(&task.avg, entity.load.weight);
+                rq.util_changed = true;
+                task.avg.last_update_time = 0;
+            }
+        }
+        let gone = rq.fair.dequeue(&mut self.entities, id, why, rq.clock.clock_task);
         if gone && let Some(place) = rq.tasks.iter().rposition(|&task| task == id) {
             rq.tasks.remove(place);
         }
@@ -489,10 +500,14 @@ impl Scheduler {
 
     /// Notes whether `id`, which runs on `cpu`, would need a bigger one
     /// (`update_misfit_status()`).
+    #[inline]
     pub(super) fn update_misfit(&mut self, cpu: CpuId, id: Option<TaskId>) {
-        if !self.domains.asym_cpucapacity_active() {
-            return;
+        if self.domains.asym_cpucapacity_active() {
+            self.set_misfit(cpu, id);
         }
+    }
+
+    fn set_misfit(&mut self, cpu: CpuId, id: Option<TaskId>) {
         let load = id.map_or(0, |id| {
             let allowed = self.allowed(id);
             let capacity = |cpu: CpuId| self.cpus[cpu.index()].capacity_orig;

@@ -166,19 +166,22 @@ impl RunQueue {
     }
 
     /// Ages the averages to `now` of the PELT clock and takes out those of tasks that left asleep.
+    /// `false` if that made no difference to them.
     #[inline]
-    fn age_load(&mut self, now: u64) {
+    fn age_load(&mut self, now: u64) -> bool {
+        let mut changed = false;
         if self.removed.count > 0 {
             let gone = std::mem::take(&mut self.removed);
             self.avg.remove(gone.load_avg, gone.util_avg, gone.runnable_avg);
-            self.util_changed = true;
+            changed = true;
         }
-        if self.avg.is_current(now) {
-            return;
+        if !self.avg.is_current(now) {
+            let counts = self.fair.counts();
+            let runnable = u64::from(counts.nr_running - counts.nr_delayed);
+            changed |= self.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
         }
-        let counts = self.fair.counts();
-        let runnable = u64::from(counts.nr_running - counts.nr_delayed);
-        self.util_changed |= self.avg.update_cfs_rq(now, counts.load_weight, runnable, counts.runs);
+        self.util_changed |= changed;
+        changed
     }
 }
 
@@ -274,16 +277,16 @@ impl Scheduler {
     }
 
     /// Ages a queue's averages and takes out those of tasks that left asleep
-    /// (`update_cfs_rq_load_avg()`).
-    pub(super) fn update_queue_load(&mut self, cpu: CpuId) {
+    /// (`update_cfs_rq_load_avg()`). `false` if that made no difference to them.
+    pub(super) fn update_queue_load(&mut self, cpu: CpuId) -> bool {
         if let Some(rules) = self.config.classic {
             if rules.power.is_some() {
                 self.track_queue(cpu);
             }
-            return;
+            return true;
         }
         let rq = &mut self.rqs[cpu.index()];
-        rq.age_load(rq.clock.pelt());
+        rq.age_load(rq.clock.pelt())
     }
 
     /// Ages a task's and its queue's averages, and attaches the task's if the queue does not hold

@@ -190,8 +190,15 @@ impl Scheduler {
     /// Brings the averages of a CPU that may sleep to the present
     /// (`sched_balance_update_blocked_averages()`).
     fn update_blocked_averages(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
+        if self.age_blocked_averages(cpu, hardware) {
+            self.publish(cpu);
+        }
+    }
+
+    /// The same, which is yet to be published if it made a difference (`true`).
+    fn age_blocked_averages(&mut self, cpu: CpuId, hardware: &mut impl Hardware) -> bool {
         self.update_clock(cpu, hardware);
-        self.update_queue_load(cpu);
+        let changed = self.update_queue_load(cpu);
         let rq = &mut self.rqs[cpu.index()];
         rq.balance.last_blocked_update = hardware.jiffies();
         let mut decays = rq.avg.load_avg != 0 || rq.avg.util_avg != 0;
@@ -199,6 +206,6 @@ impl Scheduler {
             decays |= self.age_rt_load(cpu) | self.age_dl_load(cpu);
         }
         self.rqs[cpu.index()].balance.has_blocked_load &= decays;
-        self.publish(cpu);
+        changed || self.rt.active
     }
 }

@@ -55,7 +55,9 @@ impl Scheduler {
             self.advance_next_balance(cpu, 0, next_balance);
             return false;
         }
-        self.update_blocked_averages(cpu, hardware);
+        self.age_blocked_averages(cpu, hardware);
+        // Others are to see that its last task left, too.
+        self.publish(cpu);
         let (mut spent_ns, mut since_ns) = (0, hardware.now_ns());
         let mut pulled = false;
         for level in 0..self.domains.stack(cpu).len() {

@@ -11,7 +11,6 @@ use crate::observe::Observer;
 use crate::platform::{Ipi, Platform};
 use crate::queue::NEVER;
 use schedlab_machine::{BroadcastIrq, CpuId, CpuSet, Machine};
-use std::cmp::Reverse;
 
 /// The CPU that the interrupt of a device without affinity stays at.
 const BOOT_CPU: CpuId = CpuId(0);
@@ -35,10 +34,14 @@ impl Broadcast {
 
 impl<O: Observer> Platform<'_, O> {
     /// `cpu` is about to enter idle state `state`: if that stops its timer, the device takes over.
+    #[inline]
     pub fn enter_broadcast(&mut self, cpu: CpuId, state: usize) {
-        if !self.broadcast.fixed {
-            return;
+        if self.broadcast.fixed {
+            self.hand_over_timer(cpu, state);
         }
+    }
+
+    fn hand_over_timer(&mut self, cpu: CpuId, state: usize) {
         let stops = self.machine.idle_states(cpu).get(state).is_some_and(|s| s.local_timer_stop);
         if !stops {
             return;
@@ -56,6 +59,7 @@ impl<O: Observer> Platform<'_, O> {
     }
 
     /// `cpu` is awake, and so is its timer.
+    #[inline]
     pub fn leave_broadcast(&mut self, cpu: CpuId) {
         if std::mem::take(&mut self.cpus[cpu.index()].timer_stopped) {
             self.broadcast.sleepers.remove(cpu);
@@ -64,11 +68,15 @@ impl<O: Observer> Platform<'_, O> {
 
     /// The device's interrupt, if it is due on `cpu`: whoever's event has come is sent an interrupt,
     /// and the next event is waited for (`tick_handle_oneshot_broadcast()`).
+    #[inline]
     pub fn broadcast_interrupt(&mut self, cpu: CpuId) {
-        let state = &mut self.cpus[cpu.index()];
-        if state.broadcast_ns > self.clock_ns {
-            return;
+        if self.cpus[cpu.index()].broadcast_ns <= self.clock_ns {
+            self.wake_sleepers(cpu);
         }
+    }
+
+    fn wake_sleepers(&mut self, cpu: CpuId) {
+        let state = &mut self.cpus[cpu.index()];
         state.broadcast_ns = NEVER;
         state.broadcasts += 1;
         self.clock_ns += self.machine.path_costs().irq_ns;
@@ -94,7 +102,7 @@ impl<O: Observer> Platform<'_, O> {
     /// When the timer of a CPU would fire, ns.
     fn local_event_ns(&self, cpu: usize) -> u64 {
         let state = &self.cpus[cpu];
-        let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let timer_ns = state.timers.next_ns();
         timer_ns.min(state.tick_ns)
     }
 

@@ -5,8 +5,9 @@ use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::objects::Object;
 use crate::observe::Observer;
-use crate::platform::{Doing, Ipi, Timer};
+use crate::platform::{Doing, Ipi};
 use crate::queue::NEVER;
+use crate::timer_queue::Timer;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::sched::{TaskState, WakeFlags};
 use schedlab_machine::CpuId;
@@ -78,6 +79,12 @@ impl<O: Observer> Engine<'_, O> {
     /// Handles the interrupts of devices that are due.
     #[inline]
     pub(crate) fn device_interrupts(&mut self, cpu: CpuId) {
+        if self.platform.cpus[cpu.index()].device_ns <= self.platform.clock_ns {
+            self.serve_devices(cpu);
+        }
+    }
+
+    fn serve_devices(&mut self, cpu: CpuId) {
         while self.platform.cpus[cpu.index()].device_ns <= self.platform.clock_ns {
             let now_ns = self.platform.clock_ns;
             let state = &mut self.platform.cpus[cpu.index()];
@@ -240,7 +247,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn waits_for_turn(&mut self, cpu: CpuId, time_ns: u64) -> bool {
         let until_ns = self.turn_until_ns;
         let state = &self.platform.cpus[cpu.index()];
-        let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let timer_ns = state.timers.next_ns();
         let told = state.ipi_ns <= time_ns && state.ipi_kinds != Ipi::Kick as u8;
         let waits = until_ns > time_ns
             && matches!(state.doing, Doing::Idle { .. })
@@ -318,7 +325,7 @@ impl<O: Observer> Engine<'_, O> {
                     progress.slots[usize::from(slot.0) % SLOTS] = soft_ns;
                 }
                 let timer = Timer { hard_ns, soft_ns, task: task.0 };
-                self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
+                self.platform.cpus[cpu.index()].timers.push(timer);
                 self.timers_armed += 1;
             }
             _ => {}

@@ -18,11 +18,12 @@ use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
 use crate::outcome::{Ending, Outcome, Settings};
-use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, KERNEL_TIMER, POLLED, Platform, Timer};
+use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, POLLED, Platform};
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::share::CoreShare;
 use crate::streams::Streams;
+use crate::timer_queue::{KERNEL_TIMER, Timer, TimerQueue};
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::fair::topology::Domains;
@@ -32,8 +33,6 @@ use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Pid, StrId, Strings};
 use schedlab_workload::TASKS_MAX;
 use schedlab_workload::program::Workload;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A run in progress.
 pub struct Engine<'a, O> {
@@ -41,7 +40,7 @@ pub struct Engine<'a, O> {
     pub(crate) platform: Platform<'a, O>,
     pub(crate) workload: &'a Workload,
     pub(crate) objects: Vec<Object>,
-    pub(crate) progress: Vec<Progress>,
+    pub(crate) progress: Vec<Progress<'a>>,
     pub(crate) figures: Figures,
     pub(crate) instances: Vec<u32>,
     pub(crate) program_names: Vec<StrId>,
@@ -111,7 +110,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 arrivals: Arrivals::default(),
                 requests: Requests::default(),
                 brought: Requests::default(),
-                timers: BinaryHeap::with_capacity(64),
+                timers: TimerQueue::new(),
                 siblings: {
                     let core = machine.topology().cores().siblings(cpu);
                     core.iter().filter(|&thread| thread != cpu).collect()
@@ -226,7 +225,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 continue;
             }
             let timer = Timer { hard_ns: spawn.start_ns, soft_ns: spawn.start_ns, task: task.0 };
-            engine.platform.cpus[birth_cpu.index()].timers.push(Reverse(timer));
+            engine.platform.cpus[birth_cpu.index()].timers.push(timer);
             engine.timers_armed += 1;
             engine.platform.requeue(birth_cpu.index());
         }
@@ -329,24 +328,33 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.platform.observer.horizon(time_ns);
         }
         let mut idled = false;
-        match self.platform.cpus[index].doing {
+        let state = &mut self.platform.cpus[index];
+        match state.doing {
             Doing::Idle { since_ns, state } => {
                 idled = true;
                 self.leave_idle(cpu, since_ns, state);
             }
             Doing::Computing { .. } => {
-                self.platform.progress(index, time_ns);
+                state.progress(time_ns);
                 self.pause(cpu);
             }
             Doing::Kernel => {}
         }
-        self.platform.cpus[index].doing = Doing::Kernel;
-        self.platform.cpus[index].done_ns = NEVER;
-        self.platform.cpus[index].ahead = false;
         let since_ns = self.platform.clock_ns;
-        self.interrupts(cpu);
+        let state = &mut self.platform.cpus[index];
+        state.doing = Doing::Kernel;
+        state.done_ns = NEVER;
+        state.ahead = false;
+        if state.interrupt_ns() <= since_ns {
+            self.interrupts(cpu);
+        }
+        if self.sched.softirq_pending(cpu) {
+            self.softirqs(cpu);
+        }
         self.sched.settle(cpu, &mut self.platform);
-        self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
+        if self.platform.clock_ns != since_ns {
+            self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
+        }
         if idled && self.sched.need_resched(cpu) {
             self.platform.clock_ns += self.platform.machine.path_costs().idle_resched_ns;
             self.device_interrupts(cpu);
@@ -386,18 +394,12 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.platform.broadcast_interrupt(cpu);
         self.device_interrupts(cpu);
-        let hard_due = |platform: &Platform<'_, O>| {
-            let first = platform.cpus[index].timers.peek();
-            first.is_some_and(|Reverse(timer)| timer.hard_ns <= platform.clock_ns)
-        };
-        if hard_due(&self.platform) {
+        if self.platform.cpus[index].timers.next_ns() <= self.platform.clock_ns {
             let began_ns = self.platform.clock_ns;
             self.platform.clock_ns += costs.irq_ns;
             // One interrupt serves every timer whose soft expiry has passed.
-            while let Some(&Reverse(timer)) = self.platform.cpus[index].timers.peek()
-                && timer.soft_ns <= self.platform.clock_ns
+            while let Some(timer) = self.platform.cpus[index].timers.pop_due(self.platform.clock_ns)
             {
-                self.platform.cpus[index].timers.pop();
                 self.platform.tell_expires(cpu, timer, began_ns);
                 if timer.task == KERNEL_TIMER {
                     self.platform.kernel_timers -= 1;
@@ -419,16 +421,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.platform.tell_ticked(cpu);
             self.platform.tell_tick_armed(cpu);
         }
+    }
+
+    /// Balances, as interrupts end with that.
+    fn softirqs(&mut self, cpu: CpuId) {
         let since_ns = self.platform.clock_ns;
-        let balances = O::ACTIVE && self.sched.softirq_pending(cpu);
-        if balances {
-            self.platform.tell_balances(cpu);
-        }
+        self.platform.tell_balances(cpu);
         self.sched.softirq(cpu, &mut self.platform);
-        if balances {
-            self.platform.tell_balanced(cpu);
-        }
-        self.platform.cpus[index].softirq_ns += self.platform.clock_ns - since_ns;
+        self.platform.tell_balanced(cpu);
+        self.platform.cpus[cpu.index()].softirq_ns += self.platform.clock_ns - since_ns;
     }
 
     /// Does what other CPUs interrupted this one for.
@@ -475,91 +476,119 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// Runs tasks until one computes, nothing is left to run, or another CPU's turn has come.
     fn continue_running(&mut self, cpu: CpuId) {
-        let index = cpu.index();
         loop {
             let held = self.holds_up && self.is_held(cpu);
             if held && self.waits_held(cpu) {
                 return;
             }
             if self.sched.need_resched(cpu) && !held {
-                let prev = self.sched.current(cpu);
-                if prev.is_none() && self.sched.stops_tick_first() {
-                    self.restart_tick(cpu);
-                }
-                let next = self.sched.schedule(cpu, &mut self.platform);
-                self.sched.settle(cpu, &mut self.platform);
-                if prev.is_none() && next.is_some() && self.platform.cpus[index].tick_ns == NEVER {
-                    self.arm_tick(cpu);
-                    self.platform.tell_tick_armed(cpu);
-                }
+                self.reschedule(cpu);
             }
             let Some(task) = self.sched.current(cpu) else { return self.enter_idle(cpu) };
-            let progress = &mut self.progress[task.index()];
-            if progress.computing {
-                if let Some(until_ns) = progress.spins_until_ns {
-                    let left_ns = until_ns.saturating_sub(self.platform.clock_ns);
-                    progress.work_left = left_ns.saturating_mul(FULL_SPEED);
-                }
-                if progress.work_left > 0 {
-                    self.platform.cpus[index].doing = Doing::Computing {
-                        since_ns: self.platform.clock_ns,
-                        work_left: progress.work_left,
-                        wall: progress.wall,
-                    };
-                    let stream = progress.stream;
-                    self.platform.set_stream(cpu, stream);
-                    return self.platform.plan_end(index);
-                }
-                progress.computing = false;
-                progress.in_kernel = false;
-                progress.spins_until_ns = None;
-                if progress.stream.is_some() {
-                    // Its operation counts what was done.
-                    progress.stage = 1;
-                } else {
-                    progress.at += 1;
-                    progress.stage = 0;
-                }
+            if self.computes(cpu, task) || !self.operate(cpu, task, held) {
+                return;
             }
+        }
+    }
+
+    /// Picks what `cpu` runs.
+    fn reschedule(&mut self, cpu: CpuId) {
+        let prev = self.sched.current(cpu);
+        if prev.is_none() && self.sched.stops_tick_first() {
+            self.restart_tick(cpu);
+        }
+        let next = self.sched.schedule(cpu, &mut self.platform);
+        self.sched.settle(cpu, &mut self.platform);
+        if prev.is_none() && next.is_some() && self.platform.cpus[cpu.index()].tick_ns == NEVER {
+            self.arm_tick(cpu);
+            self.platform.tell_tick_armed(cpu);
+        }
+    }
+
+    /// Goes on with the computation of `task`, which runs on `cpu`. False if it is in none, or at its
+    /// end.
+    #[inline]
+    fn computes(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        let progress = &mut self.progress[task.index()];
+        if !progress.computing {
+            return false;
+        }
+        if let Some(until_ns) = progress.spins_until_ns {
+            let left_ns = until_ns.saturating_sub(self.platform.clock_ns);
+            progress.work_left = left_ns.saturating_mul(FULL_SPEED);
+        }
+        if progress.work_left > 0 {
+            let stream = progress.stream;
+            self.platform.cpus[cpu.index()].doing = Doing::Computing {
+                since_ns: self.platform.clock_ns,
+                work_left: progress.work_left,
+                wall: progress.wall,
+            };
+            self.platform.set_stream(cpu, stream);
+            self.platform.cpus[cpu.index()].plan_end();
+            return true;
+        }
+        progress.computing = false;
+        progress.in_kernel = false;
+        progress.spins_until_ns = None;
+        if progress.stream.is_some() {
+            // Its operation counts what was done.
+            progress.stage = 1;
+        } else {
+            progress.at += 1;
+            progress.stage = 0;
+        }
+        false
+    }
+
+    /// Carries out operations of `task`, which runs on `cpu` and does not compute. True if it is to
+    /// be looked anew what the CPU runs, false if its turn is over.
+    fn operate(&mut self, cpu: CpuId, task: TaskId, held: bool) -> bool {
+        loop {
             let before_ns = self.platform.clock_ns;
             if before_ns >= self.end_ns {
                 // Nothing begins after the end.
-                let state = &mut self.platform.cpus[index];
-                state.doing = Doing::Kernel;
-                state.done_ns = before_ns;
-                return;
+                self.platform.cpus[cpu.index()].come_back(before_ns);
+                return false;
             }
             self.operations += 1;
             let step = self.step(cpu, task);
             self.sched.settle(cpu, &mut self.platform);
+            let state = &mut self.platform.cpus[cpu.index()];
             if step == Step::Done && self.platform.clock_ns == before_ns {
-                let steps = &mut self.platform.cpus[index].steps_without_time;
-                *steps = steps.saturating_add(1);
-                if *steps > STEPS_WITHOUT_TIME_MAX {
+                state.steps_without_time = state.steps_without_time.saturating_add(1);
+                if state.steps_without_time > STEPS_WITHOUT_TIME_MAX {
                     // A loop that takes no time would never let the others run: from here on it is
                     // charged a nanosecond per step.
                     self.platform.clock_ns += 1;
                 }
             } else {
-                self.platform.cpus[index].steps_without_time = 0;
+                state.steps_without_time = 0;
             }
-            // Another CPU's event, or an interrupt of this one, comes before the next operation.
-            let state = &self.platform.cpus[index];
-            let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-            let interrupt_ns = state.ipi_ns.min(state.tick_ns).min(timer_ns);
-            let interrupt_ns = interrupt_ns.min(state.broadcast_ns).min(state.device_ns);
-            let now_ns = self.platform.clock_ns;
-            if step == Step::Computes || (self.sched.need_resched(cpu) && !held) {
+            if step == Step::Computes && !self.holds_up {
+                // It began at once, and nothing asked for another task meanwhile.
+                if self.computes(cpu, task) {
+                    return false;
+                }
                 continue;
             }
+            if step == Step::Computes || (self.sched.need_resched(cpu) && !held) {
+                return true;
+            }
+            // Another CPU's event, or an interrupt of this one, comes before the next operation.
+            let now_ns = self.platform.clock_ns;
+            let state = &self.platform.cpus[cpu.index()];
             let others_first = self.platform.queue.earliest().1 <= now_ns;
-            let ahead = others_first && interrupt_ns > now_ns && self.computes_next(task);
-            self.platform.cpus[index].ahead = ahead;
-            if (others_first || interrupt_ns <= now_ns) && !ahead {
-                let state = &mut self.platform.cpus[index];
-                state.doing = Doing::Kernel;
-                state.done_ns = now_ns;
-                return;
+            let interrupted = state.interrupt_ns() <= now_ns;
+            let ahead = others_first && !interrupted && self.computes_next(task);
+            let state = &mut self.platform.cpus[cpu.index()];
+            state.ahead = ahead;
+            if (others_first || interrupted) && !ahead {
+                state.come_back(now_ns);
+                return false;
+            }
+            if step != Step::Done || self.holds_up {
+                return true;
             }
         }
     }

@@ -225,11 +225,11 @@ impl<O: Observer> Platform<'_, O> {
     /// so what it did until here is settled.
     fn set_frequency(&mut self, cpu: CpuId, khz: u32) {
         let index = cpu.index();
-        self.progress(index, self.horizon_ns);
+        self.cpus[index].progress(self.horizon_ns);
         self.cpus[index].share.set_frequency(self.machine, cpu, khz);
         self.energy.set_frequency(self.machine, cpu, khz, self.horizon_ns);
         if matches!(self.cpus[index].doing, Doing::Computing { .. }) {
-            self.plan_end(index);
+            self.cpus[index].plan_end();
             self.requeue(index);
         }
     }

@@ -13,7 +13,6 @@ use schedlab_kernel::pelt::{CpuUtilization, sched_cpu_util};
 use schedlab_kernel::sched::Scheduler;
 use schedlab_machine::{CpuId, Verdict};
 use schedlab_trace::EventKind;
-use std::cmp::Reverse;
 
 impl<O: Observer> Engine<'_, O> {
     /// Lets a user's own governor serve every CPU, before the run begins. Whoever drives the run
@@ -221,9 +220,7 @@ impl<O: Observer> Platform<'_, O> {
     /// An interrupt of `cpu`, which executes, is pending.
     fn is_interrupted(&self, cpu: CpuId) -> bool {
         let own = &self.cpus[cpu.index()];
-        let timer_ns = own.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-        let first_ns = own.ipi_ns.min(own.tick_ns).min(timer_ns);
-        first_ns.min(own.broadcast_ns).min(own.device_ns) <= self.clock_ns
+        own.interrupt_ns() <= self.clock_ns
     }
 }
 
@@ -250,24 +247,60 @@ pub fn poll_limit_ns(states: &[State], tick_ns: u64) -> u64 {
 }
 
 /// A CPU, as its idle governor sees it.
-struct IdleView {
+struct IdleView<'a> {
+    sched: &'a Scheduler,
+    id: CpuId,
     now_ns: u64,
-    sleep: SleepLength,
-    tick_stopped: bool,
+    timer_ns: u64,
+    tick_ns: u64,
     got_tick: bool,
     poll_limit: bool,
-    cpu_util: u64,
     latency_req_ns: i64,
-    nr_iowait: u32,
 }
 
-impl IdleView {
-    fn new(sched: &Scheduler, cpu: &Cpu, id: CpuId, now_ns: u64) -> IdleView {
-        let until = |time_ns: u64| if time_ns == NEVER { i64::MAX } else { time_ns as i64 };
-        let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-        let sleep_ns = until(timer_ns).saturating_sub(now_ns as i64);
-        let delta_next_ns = until(timer_ns.min(cpu.tick_ns)).saturating_sub(now_ns as i64);
-        let state = &sched.cpus()[id.index()];
+impl IdleView<'_> {
+    fn new<'a>(sched: &'a Scheduler, cpu: &Cpu, id: CpuId, now_ns: u64) -> IdleView<'a> {
+        IdleView {
+            sched,
+            id,
+            now_ns,
+            timer_ns: cpu.timers.next_ns(),
+            tick_ns: cpu.tick_ns,
+            got_tick: cpu.got_tick,
+            poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
+            latency_req_ns: cpu.latency_req_ns,
+        }
+    }
+}
+
+impl IdleHardware for IdleView<'_> {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+    fn sleep_length(&mut self) -> SleepLength {
+        let until = |time_ns: u64| {
+            let time_ns = if time_ns == NEVER { i64::MAX } else { time_ns as i64 };
+            time_ns.saturating_sub(self.now_ns as i64)
+        };
+        SleepLength {
+            sleep_ns: until(self.timer_ns),
+            delta_next_ns: until(self.timer_ns.min(self.tick_ns)),
+        }
+    }
+    fn latency_req_ns(&self) -> i64 {
+        self.latency_req_ns
+    }
+    fn tick_stopped(&self) -> bool {
+        self.tick_ns == NEVER
+    }
+    fn got_tick(&self) -> bool {
+        self.got_tick
+    }
+    fn nr_iowait(&self) -> u32 {
+        self.sched.nr_iowait(self.id)
+    }
+    fn cpu_util(&self) -> u64 {
+        let state = &self.sched.cpus()[self.id.index()];
         let utilization = CpuUtilization {
             cfs: state.util,
             cfs_estimated: state.util_est,
@@ -275,40 +308,7 @@ impl IdleView {
             dl: state.util_dl,
             irq: state.util_irq,
         };
-        IdleView {
-            now_ns,
-            sleep: SleepLength { sleep_ns, delta_next_ns },
-            tick_stopped: cpu.tick_ns == NEVER,
-            got_tick: cpu.got_tick,
-            poll_limit: cpu.done_ns != NEVER && cpu.done_ns <= now_ns,
-            cpu_util: sched_cpu_util(&utilization, state.capacity_orig),
-            latency_req_ns: cpu.latency_req_ns,
-            nr_iowait: sched.nr_iowait(id),
-        }
-    }
-}
-
-impl IdleHardware for IdleView {
-    fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-    fn sleep_length(&mut self) -> SleepLength {
-        self.sleep
-    }
-    fn latency_req_ns(&self) -> i64 {
-        self.latency_req_ns
-    }
-    fn tick_stopped(&self) -> bool {
-        self.tick_stopped
-    }
-    fn got_tick(&self) -> bool {
-        self.got_tick
-    }
-    fn nr_iowait(&self) -> u32 {
-        self.nr_iowait
-    }
-    fn cpu_util(&self) -> u64 {
-        self.cpu_util
+        sched_cpu_util(&utilization, state.capacity_orig)
     }
     fn poll_time_limit(&self) -> bool {
         self.poll_limit

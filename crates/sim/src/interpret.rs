@@ -3,7 +3,6 @@
 use crate::engine::Engine;
 use crate::objects::Object;
 use crate::observe::Observer;
-use crate::platform::FULL_SPEED;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::sched::WakeFlags;
 use schedlab_machine::CpuId;
@@ -25,9 +24,8 @@ pub enum Step {
 impl<O: Observer> Engine<'_, O> {
     /// Carries out the present operation of `task`, which runs on `cpu`.
     pub(crate) fn step(&mut self, cpu: CpuId, task: TaskId) -> Step {
-        let progress = &mut self.progress[task.index()];
-        let program = &self.workload.programs[progress.program.0 as usize];
-        let Some(&op) = program.ops.get(progress.at as usize) else {
+        let progress = &self.progress[task.index()];
+        let Some(op) = progress.ops.get(progress.at as usize) else {
             return self.exit(cpu, task);
         };
         let step = self.perform(cpu, task, op);
@@ -44,39 +42,39 @@ impl<O: Observer> Engine<'_, O> {
     /// else sees it begin, so it is planned at once although other CPUs have their turn before.
     pub(crate) fn computes_next(&self, task: TaskId) -> bool {
         let progress = &self.progress[task.index()];
-        let program = &self.workload.programs[progress.program.0 as usize];
         progress.stage == 0
             && !self.platform.streams.any()
-            && matches!(program.ops.get(progress.at as usize), Some(Op::Run(_) | Op::Hold(_)))
+            && matches!(progress.ops.get(progress.at as usize), Some(Op::Run(_) | Op::Hold(_)))
     }
 
-    fn perform(&mut self, cpu: CpuId, task: TaskId, op: Op) -> Step {
+    fn perform(&mut self, cpu: CpuId, task: TaskId, op: &Op) -> Step {
         let index = task.index();
-        match op {
+        let progress = &mut self.progress[index];
+        match *op {
             Op::Run(amount) => {
-                let work_ns = self.progress[index].random.draw(amount);
-                self.compute(task, work_ns, false)
+                let work_ns = progress.random.draw(amount);
+                progress.compute(work_ns, false)
             }
             Op::System(amount) => {
-                let work_ns = self.progress[index].random.draw(amount);
-                self.progress[index].in_kernel = true;
-                self.compute(task, work_ns, false)
+                let work_ns = progress.random.draw(amount);
+                progress.in_kernel = true;
+                progress.compute(work_ns, false)
             }
             Op::Hold(amount) => {
-                let wall_ns = self.progress[index].random.draw(amount);
-                self.compute(task, wall_ns, true)
+                let wall_ns = progress.random.draw(amount);
+                progress.compute(wall_ns, true)
             }
             Op::Spin(amount) => {
-                let spin_ns = self.progress[index].random.draw(amount);
+                let spin_ns = progress.random.draw(amount);
                 let until_ns = self.platform.clock_ns.saturating_add(spin_ns);
-                self.progress[index].spins_until_ns = Some(until_ns);
-                self.compute(task, spin_ns, true)
+                progress.spins_until_ns = Some(until_ns);
+                progress.compute(spin_ns, true)
             }
             Op::Sleep(amount) => {
-                if self.progress[index].stage > 0 {
+                if progress.stage > 0 {
                     return Step::Done;
                 }
-                let sleep_ns = self.progress[index].random.draw(amount);
+                let sleep_ns = progress.random.draw(amount);
                 self.system_call();
                 let soft_ns = self.platform.clock_ns.saturating_add(sleep_ns);
                 self.sleep_until(cpu, task, soft_ns)
@@ -282,17 +280,17 @@ impl<O: Observer> Engine<'_, O> {
                 self.stream(cpu, task, block, (passes, amount), metric)
             }
             Op::Repeat { slot, to, times } => {
-                let done = &mut self.progress[index].slots[usize::from(slot.0) % SLOTS];
+                let done = &mut progress.slots[usize::from(slot.0) % SLOTS];
                 *done += 1;
                 if *done < times {
-                    self.jump(task, to);
+                    progress.jump(to);
                 } else {
                     *done = 0;
                 }
                 Step::Done
             }
             Op::Jump { to } => {
-                self.jump(task, to);
+                progress.jump(to);
                 Step::Done
             }
             Op::Count { metric, amount } => {
@@ -301,17 +299,16 @@ impl<O: Observer> Engine<'_, O> {
                 Step::Done
             }
             Op::Mark(slot) => {
-                let now_ns = self.platform.clock_ns;
-                self.progress[index].slots[usize::from(slot.0) % SLOTS] = now_ns;
+                progress.slots[usize::from(slot.0) % SLOTS] = self.platform.clock_ns;
                 Step::Done
             }
             Op::Measure { metric, since } => {
-                let since_ns = self.progress[index].slots[usize::from(since.0) % SLOTS];
+                let since_ns = progress.slots[usize::from(since.0) % SLOTS];
                 self.measure(metric, since_ns);
                 Step::Done
             }
             Op::MeasureBeyond { metric, since, allowance_ns, least_ns } => {
-                let since_ns = self.progress[index].slots[usize::from(since.0) % SLOTS];
+                let since_ns = progress.slots[usize::from(since.0) % SLOTS];
                 let passed_ns = self.platform.clock_ns.saturating_sub(since_ns);
                 let beyond_ns = passed_ns.checked_sub(allowance_ns).filter(|ns| *ns > 0);
                 let now_ns = self.platform.clock_ns;
@@ -334,11 +331,6 @@ impl<O: Observer> Engine<'_, O> {
                 Step::Done
             }
         }
-    }
-
-    /// The next operation will be `to`; the caller adds one.
-    fn jump(&mut self, task: TaskId, to: u32) {
-        self.progress[task.index()].at = to.wrapping_sub(1);
     }
 
     fn measure(&mut self, metric: MetricId, since_ns: u64) {
@@ -394,14 +386,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn compute(&mut self, task: TaskId, work_ns: u64, wall: bool) -> Step {
-        if work_ns == 0 {
-            return Step::Done;
-        }
-        let progress = &mut self.progress[task.index()];
-        progress.work_left = work_ns.saturating_mul(FULL_SPEED);
-        progress.wall = wall;
-        progress.computing = true;
-        Step::Computes
+        self.progress[task.index()].compute(work_ns, wall)
     }
 
     /// The task goes to sleep; its operation goes on when it is woken.

@@ -2,7 +2,8 @@
 //! remarks, and written only if they are wanted: there are three for every tick.
 
 use crate::observe::Observer;
-use crate::platform::{KERNEL_TIMER, Platform, Timer};
+use crate::platform::Platform;
+use crate::timer_queue::{KERNEL_TIMER, Timer};
 use schedlab_machine::{CPUS_MAX, CpuId};
 use schedlab_trace::{EventKind, StrId, Strings};
 

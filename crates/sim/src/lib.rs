@@ -34,6 +34,7 @@ mod share;
 mod simulate;
 mod streams;
 mod sync;
+mod timer_queue;
 mod timers;
 mod verify;
 mod wakes;

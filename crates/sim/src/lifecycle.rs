@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::observe::Observer;
-use crate::platform::pid;
+use crate::platform::{FULL_SPEED, pid};
 use crate::queue::NEVER;
 use crate::random::Pcg;
 use schedlab_kernel::deadline::entity::Reservation;
@@ -19,7 +19,9 @@ use schedlab_workload::program::{ObjectId, Op, Policy, ProgramId, SLOTS};
 /// Where a task is in its program. What every operation needs comes first, in one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct Progress {
+pub struct Progress<'a> {
+    /// The operations of its program.
+    pub ops: &'a [Op],
     /// Its program.
     pub program: ProgramId,
     /// The operation it is at.
@@ -59,6 +61,26 @@ pub struct Progress {
     pub children: u32,
     /// What [`Op::Brings`] says was done as it was woken.
     pub brought: bool,
+}
+
+impl Progress<'_> {
+    /// A computation of so much work begins, or of so much wall time.
+    #[inline]
+    pub fn compute(&mut self, work_ns: u64, wall: bool) -> Step {
+        if work_ns == 0 {
+            return Step::Done;
+        }
+        self.work_left = work_ns.saturating_mul(FULL_SPEED);
+        self.wall = wall;
+        self.computing = true;
+        Step::Computes
+    }
+
+    /// The next operation will be `to`; who carries operations out adds one.
+    #[inline]
+    pub fn jump(&mut self, to: u32) {
+        self.at = to.wrapping_sub(1);
+    }
 }
 
 /// Priority of deadline tasks in events (`MAX_DL_PRIO - 1`).
@@ -120,6 +142,7 @@ impl<O: Observer> Engine<'_, O> {
         let task = self.sched.create(new, cpu);
         let own_index = &mut self.instances[program.0 as usize];
         self.progress.push(Progress {
+            ops: &self.workload.programs[program.0 as usize].ops,
             program,
             at: 0,
             stage: 0,

@@ -60,7 +60,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Counts the passes of those whom the end of the run cuts short.
     pub(crate) fn count_streams(&mut self, end_ns: u64) {
         for cpu in self.platform.machine.cpu_ids() {
-            self.platform.progress(cpu.index(), end_ns);
+            self.platform.cpus[cpu.index()].progress(end_ns);
             self.pause(cpu);
         }
         for index in 0..self.progress.len() {

@@ -15,31 +15,16 @@ use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::share::CoreShare;
 use crate::streams::Streams;
+use crate::timer_queue::{KERNEL_TIMER, Timer, TimerQueue};
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::hardware::{Decision, Hardware, LeaveReason, Path, Touch, TracePoint};
 use schedlab_machine::{CpuId, Machine};
 use schedlab_trace::{Event, EventKind, Pid, StrId, Task, TaskState};
 use schedlab_workload::program::ObjectId;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Full speed: work done per nanosecond by the biggest CPU alone on its core.
 pub const FULL_SPEED: u64 = 1024 * 1000;
-
-/// A sleeping task's timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timer {
-    /// When the interrupt fires at the latest, ns.
-    pub hard_ns: u64,
-    /// From when on another interrupt may serve it, ns.
-    pub soft_ns: u64,
-    /// Whom it wakes.
-    pub task: u32,
-}
-
-/// In place of a task: the timer is the kernel's own.
-pub const KERNEL_TIMER: u32 = u32::MAX;
 
 /// What an interrupt of another CPU is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +84,7 @@ pub struct Cpu {
     /// Requests to devices whose interrupts come here, by when they are done.
     pub requests: Requests,
     /// Sleepers.
-    pub timers: BinaryHeap<Reverse<Timer>>,
+    pub timers: TimerQueue,
     /// Work per ns.
     pub share: CoreShare,
     /// The most that memory allows of it, while a task goes through a block.
@@ -168,6 +153,64 @@ pub struct Cpu {
     pub brought: Requests,
 }
 
+impl Cpu {
+    /// When its first interrupt comes, if it executes, ns.
+    #[inline]
+    pub fn interrupt_ns(&self) -> u64 {
+        let own_ns = self.tick_ns.min(self.timers.next_ns());
+        self.ipi_ns.min(own_ns).min(self.broadcast_ns).min(self.device_ns)
+    }
+
+    /// When its next event is, ns.
+    #[inline]
+    pub fn next_event_ns(&self) -> u64 {
+        let mut next_ns = self.done_ns.min(self.ipi_ns).min(self.broadcast_ns).min(self.device_ns);
+        if !self.timer_stopped {
+            next_ns = next_ns.min(self.tick_ns).min(self.timers.next_ns());
+        }
+        // Interrupts wait while a kernel path runs.
+        if next_ns == NEVER { NEVER } else { next_ns.max(self.busy_until_ns) }
+    }
+
+    /// Brings the remaining work to `now_ns`, if it computes.
+    pub fn progress(&mut self, now_ns: u64) {
+        if let Doing::Computing { since_ns, work_left, wall } = &mut self.doing
+            && now_ns > *since_ns
+        {
+            let mut advance = |speed: u64, until_ns: u64| {
+                let passed_ns = until_ns.saturating_sub(*since_ns);
+                let rate = if *wall { FULL_SPEED } else { speed.min(self.pace) };
+                *work_left = work_left.saturating_sub(passed_ns.saturating_mul(rate));
+                self.computed_ns += passed_ns;
+                *since_ns += passed_ns;
+            };
+            while let Some((speed, until_ns)) = self.share.next(now_ns) {
+                advance(speed, until_ns);
+            }
+            advance(self.share.speed(), now_ns);
+            self.ahead = false;
+        }
+    }
+
+    /// When the present computation will be done.
+    #[inline]
+    pub fn plan_end(&mut self) {
+        if let Doing::Computing { since_ns, work_left, wall } = self.doing {
+            self.done_ns = match wall {
+                true => since_ns.saturating_add(work_left.div_ceil(FULL_SPEED)),
+                false => self.share.end_ns(since_ns, work_left, self.pace),
+            };
+        }
+    }
+
+    /// It goes on with what it does in the kernel at `at_ns`, as an event of its own.
+    #[inline]
+    pub fn come_back(&mut self, at_ns: u64) {
+        self.doing = Doing::Kernel;
+        self.done_ns = at_ns;
+    }
+}
+
 /// The machine around the scheduler.
 #[derive(Debug)]
 pub struct Platform<'a, O> {
@@ -229,12 +272,15 @@ pub const MAX_RT_PRIO: i32 = 100;
 pub const FIRST_PID: i32 = 1000;
 
 /// The pid by which events name a task.
+#[inline]
 pub fn pid(task: TaskId) -> Pid {
     Pid(FIRST_PID + task.0 as i32)
 }
 
 impl<O: Observer> Platform<'_, O> {
-    /// Takes an event down, at the executing CPU's time.
+    /// Takes an event down, at the executing CPU's time. Where the kind is known, little is left of
+    /// this but two steps of the digest.
+    #[inline(always)]
     pub fn emit(&mut self, cpu: CpuId, kind: EventKind) {
         self.events += 1;
         self.digest.add(self.clock_ns ^ (u64::from(cpu.0) << 48));
@@ -254,8 +300,10 @@ impl<O: Observer> Platform<'_, O> {
         }
     }
 
+    /// A task's priority, for an event. Nobody reads it if nobody observes.
+    #[inline]
     fn prio(&self, task: Option<TaskId>) -> i32 {
-        task.map_or(IDLE_PRIO, |task| self.prios[task.index()])
+        task.filter(|_| O::ACTIVE).map_or(IDLE_PRIO, |task| self.prios[task.index()])
     }
 
     /// True if the kernel's priority of a task is a real-time one.
@@ -263,11 +311,11 @@ impl<O: Observer> Platform<'_, O> {
         self.prios[task.index()] < MAX_RT_PRIO
     }
 
+    /// A task, for an event: its name only if somebody observes.
+    #[inline]
     fn name(&self, task: Option<TaskId>) -> Task {
-        match task {
-            None => Task { pid: Pid::IDLE, comm: StrId::EMPTY },
-            Some(task) => Task { pid: pid(task), comm: self.comms[task.index()] },
-        }
+        let comm = task.filter(|_| O::ACTIVE).map_or(StrId::EMPTY, |task| self.comms[task.index()]);
+        Task { pid: task.map_or(Pid::IDLE, pid), comm }
     }
 
     /// Notes when something was done to the tasks that an event is about.
@@ -288,37 +336,8 @@ impl<O: Observer> Platform<'_, O> {
     /// Recomputes when `cpu`'s next event is.
     #[inline]
     pub fn requeue(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
-        let mut next_ns =
-            state.done_ns.min(state.ipi_ns).min(state.broadcast_ns).min(state.device_ns);
-        if !state.timer_stopped {
-            let timer_ns = state.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
-            next_ns = next_ns.min(state.tick_ns).min(timer_ns);
-        }
-        // Interrupts wait while a kernel path runs.
-        let next_ns = if next_ns == NEVER { NEVER } else { next_ns.max(state.busy_until_ns) };
+        let next_ns = self.cpus[cpu].next_event_ns();
         self.queue.set(cpu, next_ns);
-    }
-
-    /// Brings a computing CPU's remaining work to `now_ns`.
-    pub fn progress(&mut self, cpu: usize, now_ns: u64) {
-        let state = &mut self.cpus[cpu];
-        if let Doing::Computing { since_ns, work_left, wall } = &mut state.doing
-            && now_ns > *since_ns
-        {
-            let mut advance = |speed: u64, until_ns: u64| {
-                let passed_ns = until_ns.saturating_sub(*since_ns);
-                let rate = if *wall { FULL_SPEED } else { speed.min(state.pace) };
-                *work_left = work_left.saturating_sub(passed_ns.saturating_mul(rate));
-                state.computed_ns += passed_ns;
-                *since_ns += passed_ns;
-            };
-            while let Some((speed, until_ns)) = state.share.next(now_ns) {
-                advance(speed, until_ns);
-            }
-            advance(state.share.speed(), now_ns);
-            state.ahead = false;
-        }
     }
 
     /// Makes another CPU look: by interrupt, or by a flag if it polls and that suffices.
@@ -374,7 +393,7 @@ impl<O: Observer> Platform<'_, O> {
             state.computed_ns += now_ns.saturating_sub(*since_ns);
             *since_ns = now_ns.max(*since_ns);
             *work_left = 1;
-            self.plan_end(cpu);
+            state.plan_end();
             self.requeue(cpu);
         }
     }
@@ -398,24 +417,14 @@ impl<O: Observer> Platform<'_, O> {
             let other = self.streams.active()[at];
             let index = other.index();
             if self.cpus[index].pace != pace {
-                self.progress(index, self.horizon_ns);
-                self.cpus[index].pace = pace;
+                let state = &mut self.cpus[index];
+                state.progress(self.horizon_ns);
+                state.pace = pace;
                 if other != cpu {
-                    self.plan_end(index);
+                    state.plan_end();
                     self.requeue(index);
                 }
             }
-        }
-    }
-
-    /// When the present computation of `cpu` will be done.
-    pub fn plan_end(&mut self, cpu: usize) {
-        let state = &mut self.cpus[cpu];
-        if let Doing::Computing { since_ns, work_left, wall } = state.doing {
-            state.done_ns = match wall {
-                true => since_ns.saturating_add(work_left.div_ceil(FULL_SPEED)),
-                false => state.share.end_ns(since_ns, work_left, state.pace),
-            };
         }
     }
 
@@ -434,20 +443,25 @@ impl<O: Observer> Platform<'_, O> {
             Some(since_ns) => state.busy_ns += now_ns.saturating_sub(since_ns),
             None => state.busy_since_ns = Some(now_ns),
         }
-        for at in 0..self.cpus[cpu.index()].siblings.len() {
-            let sibling = self.cpus[cpu.index()].siblings[at].index();
-            // No event of the sibling is before this one any more, so what it did until here is
-            // settled, and what is ahead of here is noted for when it comes there.
-            self.progress(sibling, self.horizon_ns);
-            let state = &mut self.cpus[sibling];
-            if matches!(state.doing, Doing::Computing { .. }) {
-                state.share.note(now_ns, busy);
-                self.plan_end(sibling);
-                self.requeue(sibling);
-            } else {
-                while state.share.next(self.horizon_ns).is_some() {}
-                state.share.note(now_ns, busy);
-            }
+        for at in 0..state.siblings.len() {
+            let sibling = self.cpus[cpu.index()].siblings[at];
+            self.share_core(sibling.index(), busy);
+        }
+    }
+
+    /// A sibling of `cpu` becomes busy now, or idle.
+    fn share_core(&mut self, cpu: usize, busy: bool) {
+        // No event of it is before the present one any more, so what it did until here is settled,
+        // and what is ahead of here is noted for when it comes there.
+        let state = &mut self.cpus[cpu];
+        if matches!(state.doing, Doing::Computing { .. }) {
+            state.progress(self.horizon_ns);
+            state.share.note(self.clock_ns, busy);
+            state.plan_end();
+            self.requeue(cpu);
+        } else {
+            while state.share.next(self.horizon_ns).is_some() {}
+            state.share.note(self.clock_ns, busy);
         }
     }
 }
@@ -518,7 +532,7 @@ impl<O: Observer> Hardware for Platform<'_, O> {
         self.kernel_timers += 1;
         self.tell_armed(cpu, timer);
         let state = &mut self.cpus[cpu.index()];
-        state.timers.push(Reverse(timer));
+        state.timers.push(timer);
         if state.doing != Doing::Kernel {
             self.requeue(cpu.index());
         }
@@ -539,6 +553,7 @@ impl<O: Observer> Hardware for Platform<'_, O> {
         }
     }
 
+    #[inline]
     fn trace(&mut self, cpu: CpuId, point: TracePoint) {
         self.touch_tasks(cpu, &point);
         let kind = match point {

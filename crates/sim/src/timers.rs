@@ -3,11 +3,10 @@
 use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::observe::Observer;
-use crate::platform::Timer;
+use crate::timer_queue::Timer;
 use schedlab_kernel::fair::TaskId;
 use schedlab_machine::CpuId;
 use schedlab_workload::program::{SLOTS, Slot};
-use std::cmp::Reverse;
 
 /// `timer_slack_ns` of a normal task: a sleep may end this much late, so that interrupts can be
 /// shared.
@@ -27,7 +26,7 @@ impl<O: Observer> Engine<'_, O> {
         progress.waits_for = None;
         let timer = Timer { hard_ns, soft_ns, task: task.0 };
         self.platform.tell_armed(cpu, timer);
-        self.platform.cpus[cpu.index()].timers.push(Reverse(timer));
+        self.platform.cpus[cpu.index()].timers.push(timer);
         self.timers_armed += 1;
         self.platform.clock_ns += self.platform.machine.path_costs().timer_program_ns;
         self.sleep(cpu)

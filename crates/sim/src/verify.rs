@@ -5,7 +5,6 @@ use crate::observe::Observer;
 use crate::platform::Doing;
 use crate::queue::NEVER;
 use schedlab_machine::CpuId;
-use std::cmp::Reverse;
 
 impl<O: Observer> Engine<'_, O> {
     /// Checks what must hold between any two events: what [`Scheduler::verify`] checks, and that
@@ -27,7 +26,7 @@ impl<O: Observer> Engine<'_, O> {
         let wrong = |what: &str| Err(format!("CPU {}: {what}", id.0));
         let told = cpu.ipi_ns != NEVER;
         // A sleep may be so long that its timer never fires.
-        let timer_ns = cpu.timers.peek().map_or(NEVER, |Reverse(timer)| timer.hard_ns);
+        let timer_ns = cpu.timers.next_ns();
         if self.platform.queue.is_empty(id.index())
             && (told
                 || cpu.done_ns != NEVER

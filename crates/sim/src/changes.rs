@@ -8,7 +8,7 @@ use crate::energy::Activity;
 use schedlab_machine::CpuId;
 
 /// Changes that gather before they are taken in.
-const GATHER: usize = 256;
+const GATHER: u64 = 256;
 
 /// The place of a new change is sought among so many last ones first.
 const NEAR: usize = 8;
@@ -16,71 +16,91 @@ const NEAR: usize = 8;
 /// The changes that are yet to be taken in.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// By time, those of equal times as they were added.
-    list: Vec<Change>,
-    /// How many there may be before they are taken in.
-    limit: usize,
+    /// Those to be busy, to wake and to idle, by time, and those of equal times as they were added.
+    /// How far ahead a change lies depends on its kind, so that those of one kind come nearly in
+    /// order.
+    kinds: [Vec<Change>; 3],
+    /// How many were ever added.
+    count: u64,
+    /// How many there may have been when it is time to take them in.
+    limit: u64,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     time_ns: u64,
+    number: u64,
     cpu: u32,
-    /// The activity: a state, and above it what is done with it.
-    activity: u32,
+    state: u32,
 }
-
-/// Bits of a state's number.
-const STATE_BITS: u32 = 16;
 
 impl Changes {
     /// None yet, of a machine of so many CPUs.
     pub fn new(cpus: usize) -> Changes {
-        Changes { list: Vec::with_capacity(4 * cpus + 2 * GATHER), limit: GATHER }
+        let kinds = [(); 3].map(|()| Vec::with_capacity(4 * cpus + 2 * GATHER as usize));
+        Changes { kinds, count: 0, limit: GATHER }
     }
 
     /// `cpu` does something else from `time_ns` on. True if it is time to take changes in.
     #[inline]
     pub fn add(&mut self, cpu: CpuId, activity: Activity, time_ns: u64) -> bool {
-        let activity = match activity {
-            Activity::Busy => 0,
-            Activity::Waking(state) => (1 << STATE_BITS) | state,
-            Activity::Idle(state) => (2 << STATE_BITS) | state,
+        let (kind, state) = match activity {
+            Activity::Busy => (0, 0),
+            Activity::Waking(state) => (1, state),
+            Activity::Idle(state) => (2, state),
         };
-        let change = Change { time_ns, cpu: cpu.0, activity };
-        if self.list.last().is_none_or(|last| last.time_ns <= time_ns) {
-            self.list.push(change);
+        let change = Change { time_ns, number: self.count, cpu: cpu.0, state };
+        self.count += 1;
+        let kind = &mut self.kinds[kind];
+        if kind.last().is_none_or(|last| last.time_ns <= time_ns) {
+            kind.push(change);
         } else {
-            self.insert(change);
+            insert(kind, change);
         }
-        self.list.len() >= self.limit
-    }
-
-    fn insert(&mut self, change: Change) {
-        let after = |other: &Change| other.time_ns > change.time_ns;
-        let near = self.list.len().saturating_sub(NEAR);
-        let at = match self.list[near..].iter().rposition(|other| !after(other)) {
-            Some(at) => near + at + 1,
-            None => self.list[..near].partition_point(|other| !after(other)),
-        };
-        self.list.insert(at, change);
+        self.count >= self.limit
     }
 
     /// Hands the changes until `until_ns` to `take`, those of equal times as they were added.
     pub fn take(&mut self, until_ns: u64, mut take: impl FnMut(CpuId, Activity, u64)) {
-        let ready = self.list.partition_point(|change| change.time_ns <= until_ns);
-        for change in self.list.drain(..ready) {
-            let state = change.activity & ((1 << STATE_BITS) - 1);
-            let activity = match change.activity >> STATE_BITS {
+        let key = |kind: &[Change], at: usize| {
+            kind.get(at).map_or((u64::MAX, u64::MAX), |change| (change.time_ns, change.number))
+        };
+        let mut taken = [0; 3];
+        let mut first = [0, 1, 2].map(|kind| key(&self.kinds[kind], 0));
+        loop {
+            let sooner = if first[1] < first[0] { 1 } else { 0 };
+            let kind = if first[2] < first[sooner] { 2 } else { sooner };
+            let list = &self.kinds[kind];
+            let Some(change) = list.get(taken[kind]).filter(|change| change.time_ns <= until_ns)
+            else {
+                break;
+            };
+            taken[kind] += 1;
+            first[kind] = key(list, taken[kind]);
+            let activity = match kind {
                 0 => Activity::Busy,
-                1 => Activity::Waking(state),
-                _ => Activity::Idle(state),
+                1 => Activity::Waking(change.state),
+                _ => Activity::Idle(change.state),
             };
             take(CpuId(change.cpu), activity, change.time_ns);
         }
-        self.limit = self.list.len() + GATHER;
+        for (kind, taken) in self.kinds.iter_mut().zip(taken) {
+            kind.drain(..taken);
+        }
+        self.limit = self.count + GATHER;
     }
+}
+
+/// Puts a change that is before the last one where it belongs, most often near the end.
+fn insert(list: &mut Vec<Change>, change: Change) {
+    let before = |other: &Change| other.time_ns <= change.time_ns;
+    let near = list.len().saturating_sub(NEAR);
+    let at = match list[near..].iter().rposition(before) {
+        Some(at) => near + at + 1,
+        None => list[..near].partition_point(before),
+    };
+    list.insert(at, change);
 }
 
 #[cfg(test)]

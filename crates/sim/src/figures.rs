@@ -44,16 +44,13 @@ impl Figures {
 
     /// Counts.
     pub fn count(&mut self, metric: MetricId, amount: u64, now_ns: u64) {
-        let series = &mut self.series[metric.0 as usize];
-        series.first_ns.get_or_insert(now_ns);
-        series.total += amount;
-        series.last_ns = series.last_ns.max(now_ns);
+        self.series[metric.0 as usize].count(amount, now_ns);
     }
 
     /// Takes a time down.
     pub fn measure(&mut self, metric: MetricId, latency_ns: u64, now_ns: u64) {
-        self.count(metric, 1, now_ns);
         let series = &mut self.series[metric.0 as usize];
+        series.count(1, now_ns);
         series.latencies.get_or_insert_default().record(latency_ns);
     }
 
@@ -78,6 +75,13 @@ impl Figures {
 }
 
 impl Series {
+    #[inline]
+    fn count(&mut self, amount: u64, now_ns: u64) {
+        self.first_ns.get_or_insert(now_ns);
+        self.total += amount;
+        self.last_ns = self.last_ns.max(now_ns);
+    }
+
     fn value(&self, kind: MetricKind, end_ns: u64) -> Option<f64> {
         let latencies = self.latencies.as_deref();
         let micro = |ns: f64| ns / 1000.0;

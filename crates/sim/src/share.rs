@@ -54,6 +54,9 @@ impl CoreShare {
 
     /// A sibling becomes busy, or idle, at `time_ns`.
     pub fn note(&mut self, time_ns: u64, busy: bool) {
+        if self.ahead.is_empty() {
+            return self.ahead.push((time_ns, busy));
+        }
         let at = self.ahead.partition_point(|&(known_ns, _)| known_ns <= time_ns);
         self.ahead.insert(at, (time_ns, busy));
     }
@@ -64,7 +67,11 @@ impl CoreShare {
     pub fn next(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         let &(time_ns, busy) = self.ahead.first().filter(|(time_ns, _)| *time_ns <= until_ns)?;
         let speed = self.speed();
-        self.ahead.remove(0);
+        // Hardly ever is more than one known.
+        match self.ahead.len() {
+            1 => self.ahead.clear(),
+            _ => _ = self.ahead.remove(0),
+        }
         self.busy_siblings = after(self.busy_siblings, busy);
         Some((speed, time_ns))
     }

@@ -97,6 +97,17 @@ impl CpuSet {
         was_in
     }
 
+    /// Puts `cpu` into the set or takes it out.
+    ///
+    /// # Panics
+    /// When `cpu` is not below [`CPUS_MAX`].
+    #[inline]
+    pub fn set(&mut self, cpu: CpuId, member: bool) {
+        let index = cpu.index() / 64;
+        let others = self.words[index] & !(1 << (cpu.0 % 64));
+        self.set_word(index, others | u64::from(member) << (cpu.0 % 64));
+    }
+
     /// Takes every CPU out of the set.
     #[inline]
     pub fn clear(&mut self) {
@@ -177,15 +188,8 @@ impl CpuSet {
 
     /// The CPUs that are in both sets, in ascending order, without building the cut.
     #[inline]
-    pub fn iter_and<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = CpuId> + 'a {
-        bits(self.used & other.used).flat_map(|index| {
-            let mut word = self.words[index] & other.words[index];
-            std::iter::from_fn(move || {
-                let cpu = (word != 0).then(|| lowest(index, word))?;
-                word &= word - 1;
-                Some(cpu)
-            })
-        })
+    pub fn iter_and<'a>(&'a self, other: &'a Self) -> IterAnd<'a> {
+        IterAnd { sets: [self, other], word: 0, index: 0, beyond: self.used & other.used }
     }
 
     /// How many CPUs of the set a walk from `from` up, and behind the end from CPU 0 on, meets until
@@ -473,6 +477,37 @@ impl<S: Borrow<CpuSet>> Iterator for Iter<S> {
             self.index = self.beyond.trailing_zeros() as usize;
             self.beyond &= self.beyond - 1;
             self.word = self.set.borrow().words[self.index];
+        }
+        let cpu = lowest(self.index, self.word);
+        self.word &= self.word - 1;
+        Some(cpu)
+    }
+}
+
+/// The CPUs that are in two sets, in ascending order.
+#[derive(Clone, Debug)]
+pub struct IterAnd<'a> {
+    sets: [&'a CpuSet; 2],
+    /// What is left of the word at `index`.
+    word: u64,
+    index: usize,
+    /// The words after it.
+    beyond: u32,
+}
+
+impl Iterator for IterAnd<'_> {
+    type Item = CpuId;
+
+    #[inline]
+    fn next(&mut self) -> Option<CpuId> {
+        while self.word == 0 {
+            if self.beyond == 0 {
+                return None;
+            }
+            self.index = self.beyond.trailing_zeros() as usize;
+            self.beyond &= self.beyond - 1;
+            let [a, b] = self.sets;
+            self.word = a.words[self.index] & b.words[self.index];
         }
         let cpu = lowest(self.index, self.word);
         self.word &= self.word - 1;

@@ -5,7 +5,7 @@ use super::topology::Domains;
 use super::view::CpuState;
 use schedlab_machine::{CpuId, CpuSet};
 
-/// Which CPUs idle, and which have tasks.
+/// Which CPUs idle, which each wake-up asks, and which have tasks, which only balancing does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Idle ([`CpuState::is_idle`]).
@@ -20,79 +20,93 @@ pub struct Census {
     pub crowded: CpuSet,
     /// With more than one task of any class.
     pub loaded: CpuSet,
-    /// What each CPU does, to see what changes.
-    kinds: Vec<Kind>,
+    /// In which of the first three each CPU is, to see what changes.
+    rooms: Vec<Room>,
+    /// In which of the others.
+    crowds: Vec<Crowd>,
 }
 
-/// In which sets a CPU is, as bits.
+/// Whether a CPU idles and is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Kind(u8);
+struct Room {
+    idle: bool,
+    free: bool,
+}
 
-impl Kind {
-    const IDLE: u8 = 1;
-    const FREE: u8 = 2;
-    const QUEUED: u8 = 4;
-    const CROWDED: u8 = 8;
-    const LOADED: u8 = 16;
-
-    #[inline]
-    fn of(state: &CpuState) -> Kind {
-        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
-        Kind(
-            bit(state.is_idle(), Kind::IDLE)
-                | bit(state.is_available(), Kind::FREE)
-                | bit(state.h_nr_queued > 0, Kind::QUEUED)
-                | bit(state.h_nr_queued > 1, Kind::CROWDED)
-                | bit(state.nr_running > 1, Kind::LOADED),
-        )
-    }
-
-    fn has(self, bit: u8) -> bool {
-        self.0 & bit != 0
-    }
+/// Whether a CPU is queued, crowded and loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Crowd {
+    queued: bool,
+    crowded: bool,
+    loaded: bool,
 }
 
 impl Census {
     /// Of run queues that are in this state.
     pub fn of(domains: &Domains, cpus: &[CpuState]) -> Census {
-        let mut census = Census { kinds: vec![Kind::default(); cpus.len()], ..Census::default() };
+        let mut census = Census {
+            rooms: vec![Room::default(); cpus.len()],
+            crowds: vec![Crowd::default(); cpus.len()],
+            ..Census::default()
+        };
         for (index, state) in cpus.iter().enumerate() {
             census.update(domains, CpuId(index as u32), state);
+            census.recount(CpuId(index as u32), state);
         }
         census
     }
 
-    /// `cpu` is in this state now.
+    /// `cpu` is in this state now: whether it idles and is free.
     #[inline]
     pub fn update(&mut self, domains: &Domains, cpu: CpuId, state: &CpuState) {
-        let kind = Kind::of(state);
-        let before = std::mem::replace(&mut self.kinds[cpu.index()], kind);
-        if kind != before {
-            self.change(domains, cpu, kind, before);
+        let room = Room { idle: state.is_idle(), free: state.is_available() };
+        if room != self.rooms[cpu.index()] {
+            self.change(domains, cpu, room);
         }
     }
 
-    fn change(&mut self, domains: &Domains, cpu: CpuId, kind: Kind, before: Kind) {
-        set(&mut self.free, cpu, kind.has(Kind::FREE));
-        set(&mut self.queued, cpu, kind.has(Kind::QUEUED));
-        set(&mut self.crowded, cpu, kind.has(Kind::CROWDED));
-        set(&mut self.loaded, cpu, kind.has(Kind::LOADED));
-        if kind.has(Kind::IDLE) == before.has(Kind::IDLE) {
-            return;
+    /// Few changes of a run queue change any of that.
+    #[inline(never)]
+    fn change(&mut self, domains: &Domains, cpu: CpuId, room: Room) {
+        let before = std::mem::replace(&mut self.rooms[cpu.index()], room);
+        if room.free != before.free {
+            self.free.set(cpu, room.free);
         }
-        set(&mut self.idle, cpu, kind.has(Kind::IDLE));
+        if room.idle != before.idle {
+            self.idle.set(cpu, room.idle);
+            self.update_core(domains, cpu);
+        }
+    }
+
+    /// `cpu` is in this state now: what tasks it has.
+    #[inline]
+    pub fn recount(&mut self, cpu: CpuId, state: &CpuState) {
+        let crowd = Crowd {
+            queued: state.h_nr_queued > 0,
+            crowded: state.h_nr_queued > 1,
+            loaded: state.nr_running > 1,
+        };
+        let before = std::mem::replace(&mut self.crowds[cpu.index()], crowd);
+        if crowd.queued != before.queued {
+            self.queued.set(cpu, crowd.queued);
+        }
+        if crowd.crowded != before.crowded {
+            self.crowded.set(cpu, crowd.crowded);
+        }
+        if crowd.loaded != before.loaded {
+            self.loaded.set(cpu, crowd.loaded);
+        }
+    }
+
+    /// A thread began or ceased to idle.
+    #[inline]
+    fn update_core(&mut self, domains: &Domains, cpu: CpuId) {
         let threads = domains.threads(cpu);
-        let core_idles = threads.iter().all(|&thread| self.idle.contains(thread));
-        for &thread in threads {
-            set(&mut self.idle_cores, thread, core_idles);
+        let idles = threads.iter().all(|&thread| self.idle.contains(thread));
+        if idles != self.idle_cores.contains(cpu) {
+            for &thread in threads {
+                self.idle_cores.set(thread, idles);
+            }
         }
-    }
-}
-
-fn set(cpus: &mut CpuSet, cpu: CpuId, member: bool) {
-    if member {
-        cpus.insert(cpu);
-    } else {
-        cpus.remove(cpu);
     }
 }

@@ -1,5 +1,6 @@
-//! Sums of run queues that are kept as they change, so that balancing between cores, clusters and
-//! caches need not look at every CPU, and lists of the CPUs of other groups.
+//! Sums of run queues that are kept from one balancing to the next, so that balancing between cores,
+//! clusters and caches looks only at CPUs that changed meanwhile, and lists of the CPUs of other
+//! groups.
 
 use super::topology::{Domain, DomainFlags, Domains};
 use super::view::CpuState;
@@ -70,7 +71,9 @@ impl CpuSums {
 /// What a group consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Whole cores, clusters or caches, by their domains.
+    /// One core, cluster or cache, by its domain.
+    Domain(u32),
+    /// Several.
     Domains(Box<[u32]>),
     /// CPUs, in order.
     Cpus(Box<[CpuId]>),
@@ -88,6 +91,8 @@ const NONE: u32 = u32::MAX;
 pub struct Sums {
     /// By domain.
     domains: Vec<CpuSums>,
+    /// Each CPU's part in them.
+    cpus: Vec<CpuSums>,
     /// The domains that a CPU counts in; [`NONE`] behind the last one.
     of_cpu: Vec<[u32; LEVELS_MAX]>,
     /// By domain and group.
@@ -131,15 +136,19 @@ impl Sums {
             Some(tiles)
         };
         let parts_of = |span: &CpuSet| match tiles(span).filter(|_| plain) {
-            Some(tiles) => Parts::Domains(tiles.into()),
+            Some(tiles) => match tiles[..] {
+                [tile] => Parts::Domain(tile),
+                _ => Parts::Domains(tiles.into()),
+            },
             None => Parts::Cpus(span.iter().collect()),
         };
         let groups =
             |domain: &Domain| domain.groups.iter().map(|group| parts_of(&group.span)).collect();
         let parts: Vec<Vec<Parts>> = domains.domains.iter().map(groups).collect();
-        let kept = parts.iter().flatten().any(|parts| matches!(parts, Parts::Domains(_)));
+        let kept = parts.iter().flatten().any(|parts| !matches!(parts, Parts::Cpus(_)));
         let mut sums = Sums {
             domains: vec![CpuSums::default(); domains.domains.len()],
+            cpus: vec![CpuSums::default(); cpus.len()],
             of_cpu: (0..cpus.len()).map(of_cpu).collect(),
             parts,
             kept,
@@ -147,12 +156,12 @@ impl Sums {
             reduced: false,
         };
         for (index, state) in cpus.iter().enumerate() {
-            sums.change(CpuId(index as u32), &CpuSums::default(), &CpuSums::of(state));
+            sums.update(CpuId(index as u32), state);
         }
         sums
     }
 
-    /// Sums are kept: who changes a run queue calls [`Sums::change`].
+    /// Sums are kept: who reads them calls [`Sums::update`] for run queues that changed.
     #[inline]
     pub fn kept(&self) -> bool {
         self.kept
@@ -179,32 +188,36 @@ impl Sums {
     /// The sums of a group.
     #[inline]
     pub fn of(&self, parts: &Parts, cpus: &[CpuState]) -> CpuSums {
-        let mut sums = CpuSums::default();
         match parts {
+            Parts::Domain(domain) => *self.domain(*domain),
             Parts::Domains(domains) => {
-                domains.iter().for_each(|&domain| sums.add(&self.domains[domain as usize]));
+                added(domains.iter().map(|&domain| self.domains[domain as usize]))
             }
-            Parts::Cpus(group) => {
-                group.iter().for_each(|&cpu| sums.add(&CpuSums::of(&cpus[cpu.index()])));
-            }
+            Parts::Cpus(group) => added(group.iter().map(|&cpu| CpuSums::of(&cpus[cpu.index()]))),
         }
-        sums
     }
 
-    /// A CPU changed.
+    /// The sums of a core, cluster or cache that a group consists of.
     #[inline]
-    pub fn change(&mut self, cpu: CpuId, before: &CpuSums, after: &CpuSums) {
-        let change = after.instead_of(before);
+    pub fn domain(&self, domain: u32) -> &CpuSums {
+        &self.domains[domain as usize]
+    }
+
+    /// A CPU is in this state now.
+    #[inline]
+    pub fn update(&mut self, cpu: CpuId, state: &CpuState) {
+        let now = CpuSums::of(state);
+        let change = now.instead_of(&std::mem::replace(&mut self.cpus[cpu.index()], now));
         for domain in self.of_cpu[cpu.index()] {
             let Some(sums) = self.domains.get_mut(domain as usize) else { break };
             sums.add(&change);
         }
     }
 
-    /// What a group consists of.
+    /// What each group of a domain consists of.
     #[inline]
-    pub fn parts(&self, domain: u32, group: usize) -> &Parts {
-        &self.parts[domain as usize][group]
+    pub fn parts(&self, domain: u32) -> &[Parts] {
+        &self.parts[domain as usize]
     }
 
     /// The sums of a core, cluster or cache, by its domain; `None` for wider ones, which have none,
@@ -216,4 +229,12 @@ impl Sums {
         let cpu = domains.domains[domain as usize].span.first()?;
         self.of_cpu[cpu.index()].contains(&domain).then(|| &self.domains[domain as usize])
     }
+}
+
+/// The sum of parts, of which most groups have but one.
+#[inline]
+fn added(mut parts: impl Iterator<Item = CpuSums>) -> CpuSums {
+    let mut sums = parts.next().unwrap_or_default();
+    parts.for_each(|part| sums.add(&part));
+    sums
 }

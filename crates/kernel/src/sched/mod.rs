@@ -104,6 +104,9 @@ pub struct Scheduler {
     llcs: Vec<LlcShared>,
     sums: Sums,
     census: Census,
+    /// CPUs that changed since balancing looked at them last, of which it is yet to bring sums and
+    /// sets up to date.
+    stale: CpuSet,
     tasks: Vec<Task>,
     entities: Vec<Entity>,
     affinities: Vec<CpuSet>,
@@ -162,6 +165,7 @@ impl Scheduler {
         let mut scheduler = Scheduler {
             sums,
             census: Census::of(&domains, &cpus),
+            stale: CpuSet::EMPTY,
             nohz: Nohz::default(),
             older_nohz: balance::OlderNohz::new(
                 config.nohz,

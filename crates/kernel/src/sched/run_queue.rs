@@ -7,7 +7,6 @@ use crate::fair::TaskId;
 use crate::fair::entity::{Dequeue, Enqueue, Entity};
 use crate::fair::power_aware::tracking::RunnableAvg;
 use crate::fair::queue::{FairQueue, FairRules};
-use crate::fair::sums::CpuSums;
 use crate::fair::uclamp::QueuedClamps;
 use crate::fair::view::Fit;
 use crate::hardware::Hardware;
@@ -215,7 +214,6 @@ impl Scheduler {
     pub(super) fn publish(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu.index()];
         let state = &mut self.cpus[cpu.index()];
-        let before = self.sums.kept().then(|| CpuSums::of(state));
         let counts = rq.fair.counts();
         state.curr_is_idle = rq.curr.is_none() && !rq.stopper_ran;
         state.ttwu_pending = !rq.wake_list.is_empty();
@@ -239,7 +237,7 @@ impl Scheduler {
         state.runnable = rq.avg.runnable_avg;
         state.util_est = rq.util_est;
         state.idle_stamp_ns = rq.idle_stamp_ns;
-        self.note_change(cpu, before);
+        self.note_change(cpu);
         if self.config.classic.is_some() {
             self.publish_classic(cpu);
         }
@@ -254,26 +252,18 @@ impl Scheduler {
 
     /// Tells others that wake-ups wait on `cpu`.
     pub(super) fn set_ttwu_pending(&mut self, cpu: CpuId) {
-        let state = &mut self.cpus[cpu.index()];
-        let before = self.sums.kept().then(|| CpuSums::of(state));
-        state.ttwu_pending = true;
-        self.note_change(cpu, before);
+        self.cpus[cpu.index()].ttwu_pending = true;
+        self.note_change(cpu);
         if self.config.classic.is_some() {
             self.publish_classic(cpu);
         }
     }
 
-    /// Keeps what is known of many CPUs up to date with one of them.
-    #[inline]
-    fn note_change(&mut self, cpu: CpuId, before: Option<CpuSums>) {
-        let state = &self.cpus[cpu.index()];
-        self.census.update(&self.domains, cpu, state);
-        if let Some(before) = before {
-            let after = CpuSums::of(state);
-            if after != before {
-                self.sums.change(cpu, &before, &after);
-            }
-        }
+    /// Keeps what is known of many CPUs up to date with one of them, or notes that it no longer is.
+    #[inline(always)]
+    fn note_change(&mut self, cpu: CpuId) {
+        self.census.update(&self.domains, cpu, &self.cpus[cpu.index()]);
+        self.stale.insert(cpu);
     }
 
     /// Ages a queue's averages and takes out those of tasks that left asleep

@@ -97,14 +97,20 @@ impl Scheduler {
     }
 
     fn verify_sums(&self) -> Result<(), String> {
-        if self.census != Census::of(&self.domains, &self.cpus) {
+        // As balancing would find them.
+        let (mut census, mut sums) = (self.census.clone(), self.sums.clone());
+        for cpu in &self.stale {
+            census.recount(cpu, &self.cpus[cpu.index()]);
+            sums.update(cpu, &self.cpus[cpu.index()]);
+        }
+        if census != Census::of(&self.domains, &self.cpus) {
             return Err("the sets of idle and busy CPUs are not those of their states".to_owned());
         }
-        if !self.sums.kept() {
+        if !sums.kept() {
             return Ok(());
         }
         for (index, domain) in self.domains.domains.iter().enumerate() {
-            let Some(kept) = self.sums.known(&self.domains, index as u32) else { continue };
+            let Some(kept) = sums.known(&self.domains, index as u32) else { continue };
             let mut found = CpuSums::default();
             for cpu in &domain.span {
                 found.add(&CpuSums::of(&self.cpus[cpu.index()]));

@@ -4,7 +4,7 @@
 use super::{
     Balance, BalanceRules, CpuIdle, DomainStats, Imbalance, Migration, NumaImbalance, Weighed,
 };
-use crate::fair::group::{GroupStats, GroupType};
+use crate::fair::group::GroupType;
 use crate::fair::slow_path::adjust_numa_imbalance;
 use crate::fair::topology::{Domain, DomainFlags};
 
@@ -13,7 +13,7 @@ impl<'a> Balance<'a> {
     /// (`sched_balance_find_src_group()`). The migration type of a balance that comes to nothing is
     /// in the error.
     pub fn imbalance(&self, stats: &mut DomainStats<'a>) -> Result<Imbalance, Migration> {
-        let (Some((_, busiest)), Some((_, local))) = (stats.busiest, stats.local) else {
+        let (Some((_, busiest)), Some(_)) = (&stats.busiest, &stats.local) else {
             return Err(Migration::default());
         };
         if stats.left_to_energy && busiest.group_type != GroupType::MisfitTask {
@@ -23,19 +23,18 @@ impl<'a> Balance<'a> {
             busiest.group_type,
             GroupType::MisfitTask | GroupType::AsymPacking | GroupType::Imbalanced
         );
-        if !forced && self.is_balanced(stats, &busiest, &local) {
+        if !forced && self.is_balanced(stats) {
             return Err(Migration::default());
         }
         let found = calculate_imbalance(self.idle, self.domain(), self.rules, stats);
         if found.amount != 0 { Ok(found) } else { Err(found.migration) }
     }
 
-    fn is_balanced(
-        &self,
-        stats: &mut DomainStats<'a>,
-        busiest: &GroupStats,
-        local: &GroupStats,
-    ) -> bool {
+    fn is_balanced(&self, stats: &mut DomainStats<'a>) -> bool {
+        let (Some(busiest_group), Some(local_group)) = (&stats.busiest, &stats.local) else {
+            return true;
+        };
+        let ((_, busiest), (_, local)) = (busiest_group, local_group);
         if local.group_type > busiest.group_type {
             return true;
         }
@@ -51,7 +50,7 @@ impl<'a> Balance<'a> {
         }
         if stats.prefer_sibling
             && local.group_type == GroupType::HasSpare
-            && sibling_imbalance(self.idle, self.rules, stats) > 1
+            && sibling_imbalance(self.idle, self.rules, busiest_group, local_group) > 1
         {
             return false;
         }
@@ -62,11 +61,9 @@ impl<'a> Balance<'a> {
         if !self.idle.is_idle() {
             return true;
         }
-        let threads = |weighed: Option<Weighed<'_>>| {
-            weighed.is_some_and(|(group, _)| group.flags.has(DomainFlags::SHARE_CPUCAPACITY))
-        };
+        let threads = |(group, _): &Weighed<'_>| group.flags.has(DomainFlags::SHARE_CPUCAPACITY);
         if busiest.group_type == GroupType::SmtBalance
-            && threads(stats.local) != threads(stats.busiest)
+            && threads(local_group) != threads(busiest_group)
         {
             return false;
         }
@@ -78,11 +75,12 @@ impl<'a> Balance<'a> {
 
 /// By how many tasks a sibling group is ahead, per core where the numbers of cores differ
 /// (`sibling_imbalance()`).
-fn sibling_imbalance(idle: CpuIdle, rules: BalanceRules, stats: &DomainStats<'_>) -> i64 {
-    let (Some((busiest_group, busiest)), Some((local_group, local))) = (stats.busiest, stats.local)
-    else {
-        return 0;
-    };
+fn sibling_imbalance(
+    idle: CpuIdle,
+    rules: BalanceRules,
+    (busiest_group, busiest): &Weighed<'_>,
+    (local_group, local): &Weighed<'_>,
+) -> i64 {
     let ahead = i64::from(busiest.sum_nr_running.saturating_sub(local.sum_nr_running));
     if !rules.smt_groups {
         return ahead;
@@ -114,9 +112,10 @@ fn calculate_imbalance(
     stats: &mut DomainStats<'_>,
 ) -> Imbalance {
     let nothing = Imbalance { amount: 0, migration: Migration::default() };
-    let (Some((_, busiest)), Some((_, mut local))) = (stats.busiest, stats.local) else {
+    let (Some(busiest_group), Some(local_group)) = (&stats.busiest, &mut stats.local) else {
         return nothing;
     };
+    let (_, busiest) = busiest_group;
     let tasks = |amount| Imbalance { amount, migration: Migration::Task };
     match busiest.group_type {
         GroupType::MisfitTask if domain.flags.has(DomainFlags::ASYM_CPUCAPACITY) => {
@@ -130,6 +129,7 @@ fn calculate_imbalance(
         GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
         _ => {}
     }
+    let (_, local) = &local_group;
     if local.group_type == GroupType::HasSpare {
         if busiest.group_type > GroupType::FullyBusy && !domain.flags.has(DomainFlags::SHARE_LLC) {
             // Fill the spare capacity; what that leaves in the busiest group nobody can tell.
@@ -141,7 +141,7 @@ fn calculate_imbalance(
             };
         }
         let mut amount = if busiest.weight == 1 || stats.prefer_sibling {
-            sibling_imbalance(idle, rules, stats)
+            sibling_imbalance(idle, rules, busiest_group, local_group)
         } else {
             // The kernel subtracts as unsigned int, and so does not notice a negative difference.
             i64::from(local.idle_cpus.wrapping_sub(busiest.idle_cpus))
@@ -157,10 +157,10 @@ fn calculate_imbalance(
         }
         return tasks(amount >> 1);
     }
+    let (_, local) = local_group;
     if local.group_type < GroupType::Overloaded {
         // The local group will be overloaded, so now its average load matters.
         local.avg_load = local.load * 1024 / local.capacity.max(1);
-        stats.local = stats.local.map(|(group, _)| (group, local));
         if local.avg_load >= busiest.avg_load {
             return nothing;
         }

@@ -33,10 +33,7 @@ impl Balance<'_> {
             let calm = !queued.intersects_beyond(&domain.span, &home.span);
             (calm && home.span.contains(self.dst_cpu), domain.span.intersects(loaded))
         };
-        let quiet = calm
-            && !self.asymmetric()
-            && !self.energy_aware
-            && (std::ptr::eq(self.candidates, &domain.span) || *self.candidates == domain.span);
+        let quiet = calm && !self.asymmetric() && !self.energy_aware && self.everyone(domain);
         quiet.then(|| Quiet {
             overloaded,
             nr_idle_scan: self.nr_idle_scan(domain, || {

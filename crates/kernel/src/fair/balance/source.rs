@@ -3,6 +3,7 @@
 
 use super::{Balance, CpuIdle, Imbalance, Migration, SourceKind, follows_priority};
 use crate::fair::capacity::{capacity_greater, is_reduced};
+use crate::fair::census::Census;
 use crate::fair::topology::{DomainFlags, Group};
 use crate::fair::view::CpuState;
 use schedlab_machine::{CpuId, CpuSet};
@@ -15,80 +16,69 @@ impl Balance<'_> {
         found: Imbalance,
         source_kind: SourceKind,
     ) -> Option<CpuId> {
-        let crowded = || self.busiest_of(&group.span, &self.census.crowded, found, source_kind);
-        let queued = || self.busiest_of(&group.span, &self.census.queued, found, source_kind);
+        let able = |with_tasks| self.able(&group.span, with_tasks, source_kind);
+        let Census { crowded, queued, .. } = self.census;
         match found.migration {
-            Migration::Util => crowded(),
-            Migration::Task => crowded().or_else(queued),
-            Migration::Load | Migration::Misfit => queued(),
+            Migration::Util => {
+                let boosted = self.rules.boosted_util;
+                most(able(crowded).map(|(cpu, state)| {
+                    (cpu, if boosted { state.cfs_util_boost() } else { state.cfs_util() })
+                }))
+            }
+            // Where no queue has several, one with a single task is as good as the next.
+            Migration::Task => {
+                most(able(crowded).map(|(cpu, state)| (cpu, u64::from(state.h_nr_queued))))
+                    .or_else(|| able(queued).next().map(|(cpu, _)| cpu))
+            }
+            Migration::Load => self.most_load(able(queued), found.amount),
+            Migration::Misfit => {
+                most(able(queued).map(|(cpu, state)| (cpu, state.misfit_task_load)))
+            }
         }
     }
 
-    /// The busiest run queue of those of a group that have tasks.
-    fn busiest_of(
-        &self,
-        group: &CpuSet,
-        with_tasks: &CpuSet,
-        found: Imbalance,
+    /// The run queues of a group from which tasks may be pulled, of those that have some.
+    #[inline]
+    fn able<'b>(
+        &'b self,
+        group: &'b CpuSet,
+        with_tasks: &'b CpuSet,
         source_kind: SourceKind,
-    ) -> Option<CpuId> {
+    ) -> impl Iterator<Item = (CpuId, &'b CpuState)> {
         let domain = self.domain();
+        let differ = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY);
+        let pack = domain.flags.has(DomainFlags::ASYM_PACKING);
         let dst_capacity = self.state(self.dst_cpu).capacity;
-        let mut busiest = None;
-        let (mut most, mut most_capacity) = (0_u64, 1_u64);
-        let asymmetric = self.asymmetric();
-        for cpu in group.iter_and(with_tasks) {
-            if !self.candidates.contains(cpu) {
+        let stays = move |cpu: CpuId, state: &CpuState| {
+            let only = state.h_nr_queued == 1;
+            (differ && only && !capacity_greater(dst_capacity, state.capacity))
+                || (pack
+                    && only
+                    && follows_priority(self.domains, self.cpus, domain, cpu)
+                    && self.prefers(cpu, self.dst_cpu))
+        };
+        let taking_part = group.iter_and(with_tasks).filter(|&cpu| self.candidates.contains(cpu));
+        taking_part
+            .map(|cpu| (cpu, self.state(cpu)))
+            .filter(move |&(cpu, state)| kind_of_queue(state) <= source_kind && !stays(cpu, state))
+    }
+
+    /// The queue with the most load for its capacity, but for those whose only task is too large.
+    fn most_load<'b>(
+        &self,
+        queues: impl Iterator<Item = (CpuId, &'b CpuState)>,
+        amount: i64,
+    ) -> Option<CpuId> {
+        let imbalance_pct = self.domain().imbalance_pct;
+        let (mut most, mut most_capacity, mut busiest) = (0, 1, None);
+        for (cpu, state) in queues {
+            let load = state.load;
+            if state.h_nr_queued == 1 && load as i64 > amount && !is_reduced(state, imbalance_pct) {
                 continue;
             }
-            let state = self.state(cpu);
-            let nr_running = state.h_nr_queued;
-            if kind_of_queue(state) > source_kind {
-                continue;
-            }
-            if asymmetric && !capacity_greater(dst_capacity, state.capacity) && nr_running == 1 {
-                continue;
-            }
-            if nr_running == 1
-                && follows_priority(self.domains, self.cpus, domain, cpu)
-                && self.prefers(cpu, self.dst_cpu)
-            {
-                continue;
-            }
-            match found.migration {
-                Migration::Load => {
-                    let load = state.load;
-                    if nr_running == 1
-                        && load as i64 > found.amount
-                        && !is_reduced(state, domain.imbalance_pct)
-                    {
-                        continue;
-                    }
-                    // load / capacity, without the division.
-                    if load * most_capacity > most * state.capacity {
-                        (most, most_capacity, busiest) = (load, state.capacity, Some(cpu));
-                    }
-                }
-                Migration::Util => {
-                    let util = if self.rules.boosted_util {
-                        state.cfs_util_boost()
-                    } else {
-                        state.cfs_util()
-                    };
-                    if nr_running > 1 && most < util {
-                        (most, busiest) = (util, Some(cpu));
-                    }
-                }
-                Migration::Task => {
-                    if most < u64::from(nr_running) {
-                        (most, busiest) = (u64::from(nr_running), Some(cpu));
-                    }
-                }
-                Migration::Misfit => {
-                    if state.misfit_task_load > most {
-                        (most, busiest) = (state.misfit_task_load, Some(cpu));
-                    }
-                }
+            // load / capacity, without the division.
+            if load * most_capacity > most * state.capacity {
+                (most, most_capacity, busiest) = (load, state.capacity, Some(cpu));
             }
         }
         busiest
@@ -103,13 +93,20 @@ impl Balance<'_> {
             && (self.prefers(dst_cpu, src_cpu) || !follows(src_cpu))
     }
 
-    /// True if this CPU is the one of its group to balance: the first idle one, if possible on an
-    /// idle core, else the group's first (`should_we_balance()`).
+    /// True if this CPU is the one to balance: it idles already, or else it is its group's
+    /// (`should_we_balance()`).
+    #[inline]
     pub fn should_balance(&self) -> bool {
-        let dst = self.state(self.dst_cpu);
         if self.idle == CpuIdle::NewlyIdle {
+            let dst = self.state(self.dst_cpu);
             return dst.nr_running == 0 && !dst.ttwu_pending;
         }
+        self.is_groups_balancer()
+    }
+
+    /// True if this CPU is its group's first idle one, if possible on an idle core, or else the
+    /// group's first.
+    fn is_groups_balancer(&self) -> bool {
         let domain = self.domain();
         let membership = self.domains.stack(self.dst_cpu)[self.level];
         let Some(group) = self.domains.ring(membership).next() else { return false };
@@ -134,4 +131,15 @@ fn kind_of_queue(state: &CpuState) -> SourceKind {
     } else {
         SourceKind::All
     }
+}
+
+/// The first of the CPUs with the most of something, if any has some.
+fn most(cpus: impl Iterator<Item = (CpuId, u64)>) -> Option<CpuId> {
+    let (mut most, mut busiest) = (0, None);
+    for (cpu, amount) in cpus {
+        if amount > most {
+            (most, busiest) = (amount, Some(cpu));
+        }
+    }
+    busiest
 }

@@ -3,18 +3,42 @@
 
 use super::{Balance, CpuIdle, DomainStats, SourceKind, follows_priority, is_core_idle};
 use crate::fair::capacity::{capacity_greater, is_reduced};
-use crate::fair::group::{GroupStats, GroupType};
-use crate::fair::sums::Parts;
+use crate::fair::group::{Fill, GroupStats, GroupType, Signs};
+use crate::fair::sums::{CpuSums, Parts, Sums};
 use crate::fair::topology::{Domain, DomainFlags, Group};
+use crate::fair::view::CpuState;
 use schedlab_machine::CpuId;
+
+/// A walk over the groups of a domain: what it looks at all the time, and what it found so far.
+struct Search<'a, 'b> {
+    balance: &'b Balance<'a>,
+    domain: &'a Domain,
+    /// CPUs differ.
+    asymmetric: bool,
+    /// Some CPUs are preferred.
+    packs: bool,
+    /// Groups share CPUs, so that several may hold the own one.
+    overlaps: bool,
+    stats: &'b mut DomainStats<'a>,
+    sum_util: u64,
+    /// The busiest group is such that none is busier unless it is overloaded, or kept from being
+    /// balanced.
+    crowded: bool,
+}
+
+/// What sums do not tell of a group.
+#[derive(Clone, Copy, Default)]
+struct Extra {
+    misfit_task_load: u64,
+    nr_numa_running: u32,
+    nr_preferred_running: u32,
+}
 
 impl<'a> Balance<'a> {
     /// The sums of all groups, and the busiest of them (`update_sd_lb_stats()`).
     pub fn domain_stats(&self) -> DomainStats<'a> {
-        let domain = self.domain();
         let membership = self.domains.stack(self.dst_cpu)[self.level];
-        let dst_core_idle =
-            !self.domains.smt_active() || is_core_idle(self.domains, self.cpus, self.dst_cpu);
+        let domain = self.domains.get(membership);
         let mut stats = DomainStats {
             busiest: None,
             local: None,
@@ -28,30 +52,37 @@ impl<'a> Balance<'a> {
             nr_idle_scan: None,
             source_kind: SourceKind::All,
         };
-        let mut sum_util = 0_u64;
-        let everyone =
-            std::ptr::eq(self.candidates, &domain.span) || *self.candidates == domain.span;
+        let mut search = Search {
+            balance: self,
+            domain,
+            asymmetric: domain.flags.has(DomainFlags::ASYM_CPUCAPACITY),
+            packs: domain.flags.has(DomainFlags::ASYM_PACKING),
+            overlaps: domain.flags.has(DomainFlags::OVERLAP),
+            stats: &mut stats,
+            sum_util: 0,
+            crowded: false,
+        };
         let first = membership.first_group as usize;
-        for (place, group) in self.domains.ring(membership).enumerate() {
-            let local = group.span.contains(self.dst_cpu);
-            let parts = self.sums.filter(|_| everyone).map(|sums| {
-                let index = first + place;
-                let count = domain.groups.len();
-                sums.parts(membership.domain, if index < count { index } else { index - count })
-            });
-            let own = self.group_stats(domain, group, parts, local, &mut stats.overloaded);
-            if self.energy_aware && !stats.overutilized {
-                let mut cpus = group.span.iter_and(self.candidates);
-                stats.overutilized = cpus.any(|cpu| self.state(cpu).is_overutilized());
+        let (before, from) = domain.groups.split_at(first);
+        match self.sums.filter(|_| self.everyone(domain)) {
+            Some(sums) => {
+                let (parts_before, parts_from) = sums.parts(membership.domain).split_at(first);
+                for (groups, parts) in [(from, parts_from), (before, parts_before)] {
+                    for (group, parts) in groups.iter().zip(parts) {
+                        search.add_parts(group, sums, parts);
+                    }
+                }
             }
-            if local {
-                stats.local = Some((group, own));
-            } else if self.is_busier(&stats, group, &own, dst_core_idle) {
-                stats.busiest = Some((group, own));
+            None => {
+                for group in from.iter().chain(before) {
+                    search.add_cpus(group, group.span.iter_and(self.candidates));
+                }
             }
-            stats.total_load += own.load;
-            stats.total_capacity += own.capacity;
-            sum_util += own.util;
+        }
+        let sum_util = search.sum_util;
+        if self.energy_aware {
+            let mut cpus = domain.groups.iter().flat_map(|g| g.span.iter_and(self.candidates));
+            stats.overutilized = cpus.any(|cpu| self.state(cpu).is_overutilized());
         }
         if let Some((group, own)) = &stats.busiest {
             if self.rules.smt_groups {
@@ -72,81 +103,6 @@ impl<'a> Balance<'a> {
         stats
     }
 
-    /// `update_sg_lb_stats()`.
-    fn group_stats(
-        &self,
-        domain: &Domain,
-        group: &Group,
-        parts: Option<&Parts>,
-        local: bool,
-        overloaded: &mut bool,
-    ) -> GroupStats {
-        let mut stats =
-            GroupStats { capacity: group.capacity, weight: group.weight, ..GroupStats::EMPTY };
-        let asymmetric = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY);
-        let mut add = |cpu: CpuId| {
-            let state = self.state(cpu);
-            stats.load += state.load;
-            stats.util += state.cfs_util();
-            stats.runnable += state.runnable;
-            stats.sum_h_nr_running += state.h_nr_queued;
-            stats.sum_nr_running += state.nr_running;
-            *overloaded |= state.nr_running > 1;
-            stats.nr_numa_running += state.nr_numa_running;
-            stats.nr_preferred_running += state.nr_preferred_running;
-            if state.is_idle() {
-                stats.idle_cpus += 1;
-                return;
-            }
-            if local {
-                return;
-            }
-            if asymmetric {
-                if stats.misfit_task_load < state.misfit_task_load {
-                    stats.misfit_task_load = state.misfit_task_load;
-                    *overloaded = true;
-                }
-            } else if self.idle.is_idle()
-                && state.h_nr_queued == 1
-                && is_reduced(state, domain.imbalance_pct)
-            {
-                stats.misfit_task_load = stats.misfit_task_load.max(state.load);
-            }
-        };
-        match (parts, self.sums) {
-            (Some(parts), Some(sums)) if sums.plain() => {
-                let part = sums.of(parts, self.cpus);
-                stats.load = part.load;
-                stats.util = part.util;
-                stats.runnable = part.runnable;
-                stats.sum_h_nr_running = part.h_nr_queued;
-                stats.sum_nr_running = part.nr_running;
-                stats.idle_cpus = part.idle_cpus;
-                *overloaded |= part.overloaded_cpus > 0;
-                if !sums.suffice() && !local && self.idle.is_idle() && stats.sum_h_nr_running > 0 {
-                    stats.misfit_task_load = self.squeezed_load(domain, group);
-                }
-            }
-            (Some(Parts::Cpus(cpus)), _) => cpus.iter().for_each(|&cpu| add(cpu)),
-            _ => (group.span & *self.candidates).iter().for_each(add),
-        }
-        if !local && stats.sum_h_nr_running == 0 {
-            // Whatever its type, it has nothing to pull.
-            return stats;
-        }
-        if !local && self.idle.is_idle() {
-            stats.asym_packing =
-                stats.sum_h_nr_running != 0 && self.packs_from(domain, group, &stats);
-            let threads = group.flags.has(DomainFlags::SHARE_CPUCAPACITY);
-            stats.smt_balance = self.rules.smt_groups && threads && stats.sum_h_nr_running > 1;
-        }
-        stats.classify(domain.imbalance_pct, group.imbalance);
-        if stats.group_type == GroupType::Overloaded {
-            stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
-        }
-        stats
-    }
-
     /// The largest load of a CPU whose only fair task has too little left of it, where CPUs do not
     /// differ.
     fn squeezed_load(&self, domain: &Domain, group: &Group) -> u64 {
@@ -159,81 +115,13 @@ impl<'a> Balance<'a> {
 
     /// The pulling CPU is preferred to the group's (`sched_group_asym()`). Priorities mean nothing
     /// on a core with more than one busy thread.
-    fn packs_from(&self, domain: &Domain, group: &Group, stats: &GroupStats) -> bool {
-        if group.flags.has(DomainFlags::SHARE_CPUCAPACITY) && stats.weight - stats.idle_cpus != 1 {
+    #[cold]
+    fn packs_from(&self, domain: &Domain, group: &Group, sums: &CpuSums) -> bool {
+        if group.flags.has(DomainFlags::SHARE_CPUCAPACITY) && group.weight - sums.idle_cpus != 1 {
             return false;
         }
         follows_priority(self.domains, self.cpus, domain, self.dst_cpu)
             && self.prefers(self.dst_cpu, group.asym_prefer_cpu)
-    }
-
-    /// True if `group` is busier than the busiest one so far (`update_sd_pick_busiest()`).
-    fn is_busier(
-        &self,
-        so_far: &DomainStats<'_>,
-        group: &Group,
-        stats: &GroupStats,
-        dst_core_idle: bool,
-    ) -> bool {
-        if stats.sum_h_nr_running == 0 {
-            return false;
-        }
-        let dst_capacity = self.state(self.dst_cpu).capacity;
-        let asymmetric = self.asymmetric();
-        let local_type = so_far.local.map_or(GroupType::HasSpare, |(_, local)| local.group_type);
-        // A task that does not fit is pulled only to where it would fit better.
-        if asymmetric
-            && stats.group_type == GroupType::MisfitTask
-            && (!dst_core_idle
-                || !capacity_greater(dst_capacity, group.max_capacity)
-                || local_type != GroupType::HasSpare)
-        {
-            return false;
-        }
-        // Tasks that have a CPU each stay on the bigger ones.
-        if asymmetric
-            && stats.group_type <= GroupType::FullyBusy
-            && capacity_greater(group.min_capacity, dst_capacity)
-        {
-            return false;
-        }
-        let (best_type, best_group, best) = match &so_far.busiest {
-            None => (GroupType::HasSpare, None, &WORST),
-            Some((best_group, best)) => (best.group_type, Some(*best_group), best),
-        };
-        if stats.group_type != best_type {
-            return stats.group_type > best_type;
-        }
-        let fewer_idle = || {
-            stats.idle_cpus < best.idle_cpus
-                || (stats.idle_cpus == best.idle_cpus && stats.sum_nr_running > best.sum_nr_running)
-        };
-        let threads = |group: &Group| {
-            self.rules.smt_groups && group.flags.has(DomainFlags::SHARE_CPUCAPACITY)
-        };
-        let fuller = || {
-            // Threads of one core need help more than whole cores do.
-            stats.avg_load > best.avg_load
-                || (self.rules.smt_groups
-                    && stats.avg_load == best.avg_load
-                    && !best_group.is_some_and(threads))
-        };
-        match stats.group_type {
-            GroupType::Overloaded => stats.avg_load > best.avg_load,
-            GroupType::Imbalanced => false,
-            GroupType::AsymPacking => best_group
-                .is_some_and(|best| self.prefers(best.asym_prefer_cpu, group.asym_prefer_cpu)),
-            GroupType::MisfitTask => stats.misfit_task_load > best.misfit_task_load,
-            GroupType::SmtBalance if stats.idle_cpus != 0 || best.idle_cpus != 0 => fewer_idle(),
-            GroupType::SmtBalance | GroupType::FullyBusy => fuller(),
-            GroupType::HasSpare => match best_group {
-                // A core with one task is not emptied while there are others to choose from.
-                Some(best) if threads(best) != threads(group) => {
-                    !(threads(group) && stats.sum_h_nr_running <= 1)
-                }
-                _ => fewer_idle(),
-            },
-        }
     }
 
     /// How many CPUs of the cache a wake-up may look at: all when it is idle, none from 85 % of
@@ -253,10 +141,221 @@ impl<'a> Balance<'a> {
         let used = (mean * mean * pct * pct / (10_000 * 1024)).min(1024);
         Some(((1024 - used) * weight / 1024) as u32)
     }
+
+    /// All CPUs of the domain take part.
+    #[inline]
+    pub(super) fn everyone(&self, domain: &Domain) -> bool {
+        std::ptr::eq(self.candidates, &domain.span) || *self.candidates == domain.span
+    }
 }
 
-/// What a group competes with while there is no busiest one.
-const WORST: GroupStats = GroupStats { idle_cpus: u32::MAX, ..GroupStats::EMPTY };
+impl<'a> Search<'a, '_> {
+    /// Weighs a group of which all CPUs take part.
+    #[inline]
+    fn add_parts(&mut self, group: &'a Group, sums: &Sums, parts: &Parts) {
+        let cpus = self.balance.cpus;
+        let added;
+        let part = match parts {
+            Parts::Domain(domain) => sums.domain(*domain),
+            Parts::Cpus(list) if !sums.plain() => {
+                return self.add_cpus(group, list.iter().copied());
+            }
+            _ => {
+                added = sums.of(parts, cpus);
+                &added
+            }
+        };
+        self.add(group, part, sums);
+    }
+
+    /// Weighs a group whose sums are known, of CPUs that do not differ (`update_sg_lb_stats()`).
+    #[inline]
+    fn add(&mut self, group: &'a Group, part: &CpuSums, sums: &Sums) {
+        let balance = self.balance;
+        self.stats.overloaded |= part.overloaded_cpus > 0;
+        self.count(group, part);
+        let local = self.is_local(group);
+        if local || self.may_win(group, part) {
+            let mut extra = Extra::default();
+            if !sums.suffice() && !local && balance.idle.is_idle() {
+                extra.misfit_task_load = balance.squeezed_load(self.domain, group);
+            }
+            self.weigh(group, part, extra, local);
+        }
+    }
+
+    /// Adds the CPUs of a group that take part, and weighs it (`update_sg_lb_stats()`).
+    fn add_cpus(&mut self, group: &'a Group, cpus: impl Iterator<Item = CpuId>) {
+        let balance = self.balance;
+        let local = self.is_local(group);
+        let (mut sums, mut extra) = (CpuSums::default(), Extra::default());
+        for cpu in cpus {
+            let state = balance.state(cpu);
+            sums.add(&CpuSums::of(state));
+            extra.nr_numa_running += state.nr_numa_running;
+            extra.nr_preferred_running += state.nr_preferred_running;
+            if !local && !state.is_idle() {
+                self.note_misfit(&mut extra, state);
+            }
+        }
+        self.stats.overloaded |= sums.overloaded_cpus > 0;
+        self.count(group, &sums);
+        if local || self.may_win(group, &sums) {
+            self.weigh(group, &sums, extra, local);
+        }
+    }
+
+    /// The group holds the CPU that would pull. The first one does, if any.
+    #[inline]
+    fn is_local(&self, group: &Group) -> bool {
+        (self.stats.local.is_none() || self.overlaps) && group.span.contains(self.balance.dst_cpu)
+    }
+
+    /// A CPU of another group has a task that it is too small for.
+    fn note_misfit(&mut self, extra: &mut Extra, state: &CpuState) {
+        if self.asymmetric {
+            if extra.misfit_task_load < state.misfit_task_load {
+                extra.misfit_task_load = state.misfit_task_load;
+                self.stats.overloaded = true;
+            }
+        } else if self.balance.idle.is_idle()
+            && state.h_nr_queued == 1
+            && is_reduced(state, self.domain.imbalance_pct)
+        {
+            extra.misfit_task_load = extra.misfit_task_load.max(state.load);
+        }
+    }
+
+    /// Adds to the domain's sums.
+    #[inline]
+    fn count(&mut self, group: &Group, sums: &CpuSums) {
+        self.stats.total_load += sums.load;
+        self.stats.total_capacity += group.capacity;
+        self.sum_util += sums.util;
+    }
+
+    /// A group other than the own one has tasks to pull, and may be busier than the busiest: only one
+    /// with more tasks than CPUs can be overloaded.
+    #[inline]
+    fn may_win(&self, group: &Group, sums: &CpuSums) -> bool {
+        sums.h_nr_queued != 0
+            && (!self.crowded || sums.nr_running > group.weight || group.imbalance)
+    }
+
+    /// None is busier than `best` unless it is overloaded, or kept from being balanced.
+    fn is_crowded(&self, best: &GroupStats) -> bool {
+        match best.group_type {
+            GroupType::Overloaded => true,
+            GroupType::SmtBalance => best.idle_cpus == 0 && !self.packs,
+            _ => false,
+        }
+    }
+
+    /// Classifies a group, and keeps it if it is the own or the busiest one.
+    #[inline]
+    fn weigh(&mut self, group: &'a Group, sums: &CpuSums, extra: Extra, local: bool) {
+        let balance = self.balance;
+        let pulls = !local && balance.idle.is_idle();
+        let threads = group.flags.has(DomainFlags::SHARE_CPUCAPACITY);
+        let signs = Signs {
+            imbalanced: group.imbalance,
+            asym_packing: pulls && self.packs && balance.packs_from(self.domain, group, sums),
+            smt_balance: pulls && balance.rules.smt_groups && threads && sums.h_nr_queued > 1,
+            misfit: extra.misfit_task_load != 0,
+        };
+        let fill = Fill {
+            capacity: group.capacity,
+            util: sums.util,
+            runnable: sums.runnable,
+            tasks: sums.nr_running,
+            weight: group.weight,
+        };
+        let group_type = signs.classify(&fill, self.domain.imbalance_pct);
+        let avg_load = match group_type {
+            GroupType::Overloaded => sums.load * 1024 / group.capacity.max(1),
+            _ => 0,
+        };
+        let stats = GroupStats {
+            avg_load,
+            load: sums.load,
+            capacity: group.capacity,
+            util: sums.util,
+            runnable: sums.runnable,
+            sum_nr_running: sums.nr_running,
+            sum_h_nr_running: sums.h_nr_queued,
+            idle_cpus: sums.idle_cpus,
+            weight: group.weight,
+            group_type,
+            asym_packing: signs.asym_packing,
+            smt_balance: signs.smt_balance,
+            misfit_task_load: extra.misfit_task_load,
+            nr_numa_running: extra.nr_numa_running,
+            nr_preferred_running: extra.nr_preferred_running,
+        };
+        if local {
+            self.stats.local = Some((group, stats));
+        } else if self.is_busier(group, &stats) {
+            self.crowded = self.is_crowded(&stats);
+            self.stats.busiest = Some((group, stats));
+        }
+    }
+
+    /// True if `group`, which has tasks, is busier than the busiest one so far
+    /// (`update_sd_pick_busiest()`).
+    #[inline]
+    fn is_busier(&self, group: &Group, stats: &GroupStats) -> bool {
+        if self.asymmetric && self.suits_its_cpus(group, stats) {
+            return false;
+        }
+        let Some((best_group, best)) = &self.stats.busiest else { return true };
+        if stats.group_type != best.group_type {
+            return stats.group_type > best.group_type;
+        }
+        let smt_groups = self.balance.rules.smt_groups;
+        let fewer_idle = || {
+            stats.idle_cpus < best.idle_cpus
+                || (stats.idle_cpus == best.idle_cpus && stats.sum_nr_running > best.sum_nr_running)
+        };
+        let threads = |group: &Group| smt_groups && group.flags.has(DomainFlags::SHARE_CPUCAPACITY);
+        match stats.group_type {
+            GroupType::Overloaded => stats.avg_load > best.avg_load,
+            GroupType::Imbalanced => false,
+            GroupType::AsymPacking => {
+                self.balance.prefers(best_group.asym_prefer_cpu, group.asym_prefer_cpu)
+            }
+            GroupType::MisfitTask => stats.misfit_task_load > best.misfit_task_load,
+            GroupType::SmtBalance if stats.idle_cpus != 0 || best.idle_cpus != 0 => fewer_idle(),
+            // Threads of one core need help more than whole cores do. Neither type has an average
+            // load.
+            GroupType::SmtBalance | GroupType::FullyBusy => smt_groups && !threads(best_group),
+            GroupType::HasSpare => {
+                // A core with one task is not emptied while there are others to choose from.
+                if threads(best_group) != threads(group) {
+                    !(threads(group) && stats.sum_h_nr_running <= 1)
+                } else {
+                    fewer_idle()
+                }
+            }
+        }
+    }
+
+    /// Where CPUs differ, the group's tasks had better stay.
+    #[cold]
+    fn suits_its_cpus(&self, group: &Group, stats: &GroupStats) -> bool {
+        let Balance { domains, cpus, dst_cpu, .. } = *self.balance;
+        let dst_capacity = cpus[dst_cpu.index()].capacity;
+        if stats.group_type == GroupType::MisfitTask {
+            // A task that does not fit is pulled only to where it would fit better.
+            let local = self.stats.local.map_or(GroupType::HasSpare, |(_, local)| local.group_type);
+            return !capacity_greater(dst_capacity, group.max_capacity)
+                || local != GroupType::HasSpare
+                || (domains.smt_active() && !is_core_idle(domains, cpus, dst_cpu));
+        }
+        // Tasks that have a CPU each stay on the bigger ones.
+        stats.group_type <= GroupType::FullyBusy
+            && capacity_greater(group.min_capacity, dst_capacity)
+    }
+}
 
 /// `fbq_classify_group()`.
 fn kind_of_group(stats: &GroupStats) -> SourceKind {

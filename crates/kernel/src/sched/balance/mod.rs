@@ -18,7 +18,7 @@ pub(super) use tickless::OlderNohz;
 use super::Scheduler;
 use crate::fair::nohz::{KickFlags, NohzRules};
 use crate::fair::power_aware::balance::LazyHistory;
-use crate::fair::topology::Domain;
+use crate::fair::topology::{Domain, DomainFlags, Membership};
 use crate::hardware::Hardware;
 use schedlab_machine::CpuId;
 
@@ -47,6 +47,10 @@ pub(super) struct LevelState {
     capacity_update: u64,
     /// What attempts here were for, where tasks may be packed.
     lazy: LazyHistory,
+    /// Of domains like this one, one at a time is balanced (`SD_SERIALIZE`).
+    serial: bool,
+    /// A CPU that is about to idle balances here (`SD_BALANCE_NEWIDLE`).
+    newidle: bool,
 }
 
 /// How an interval in ms becomes jiffies.
@@ -74,6 +78,8 @@ impl LevelState {
             newidle_ratio: 512,
             capacity_update: 0,
             lazy: LazyHistory::default(),
+            serial: domain.flags.has(DomainFlags::SERIALIZE),
+            newidle: domain.flags.has(DomainFlags::BALANCE_NEWIDLE),
         };
         state.set_interval(u64::from(domain.balance_interval_ms));
         state
@@ -82,6 +88,18 @@ impl LevelState {
     /// When it last balanced here, jiffies.
     pub(super) fn last_balance(&self) -> u64 {
         self.last_balance
+    }
+
+    /// How long the CPU waits between balancing here, jiffies.
+    #[inline]
+    fn interval(&self, busy: bool) -> u64 {
+        self.interval[usize::from(busy)]
+    }
+
+    /// When it balances here again, jiffies.
+    #[inline]
+    fn next_balance(&self, busy: bool) -> u64 {
+        self.last_balance + self.interval(busy)
     }
 
     /// Changes how long the CPU waits between balancing here (`get_sd_balance_interval()`).
@@ -171,6 +189,26 @@ impl Scheduler {
         self.push_by_stopper(cpu, hardware);
     }
 
+    /// Brings what is known of many CPUs up to date with those of a domain that changed. Groups that
+    /// overlap may reach beyond it.
+    fn catch_up(&mut self, membership: Membership) {
+        let Scheduler { stale, census, sums, cpus, .. } = self;
+        let domain = self.domains.get(membership);
+        let mut bring = |cpu: CpuId| {
+            census.recount(cpu, &cpus[cpu.index()]);
+            if sums.kept() {
+                sums.update(cpu, &cpus[cpu.index()]);
+            }
+        };
+        if domain.flags.has(DomainFlags::OVERLAP) {
+            stale.iter().for_each(bring);
+            stale.clear();
+        } else {
+            stale.iter_and(&domain.span).for_each(&mut bring);
+            *stale -= domain.span;
+        }
+    }
+
     /// The longest balancing interval, jiffies (`update_max_interval()`).
     fn interval_max(&self) -> u64 {
         self.interval_max
@@ -179,12 +217,6 @@ impl Scheduler {
     /// `msecs_to_jiffies()`.
     pub(super) fn jiffies_of_ms(&self, ms: u64) -> u64 {
         jiffies_of_ms(ms, self.config.hz)
-    }
-
-    /// How long `cpu` waits between balancing in a domain, jiffies.
-    #[inline]
-    fn interval(&self, cpu: CpuId, level: usize, busy: bool) -> u64 {
-        self.rqs[cpu.index()].balance.levels[level].interval[usize::from(busy)]
     }
 
     /// Brings the averages of a CPU that may sleep to the present

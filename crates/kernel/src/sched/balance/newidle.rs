@@ -4,7 +4,6 @@ use super::super::Scheduler;
 use super::super::run_queue::MIGRATION_COST_NS;
 use crate::fair::balance::CpuIdle;
 use crate::fair::nohz::{KickFlags, after};
-use crate::fair::topology::DomainFlags;
 use crate::hardware::Hardware;
 use schedlab_machine::CpuId;
 
@@ -45,14 +44,14 @@ impl Scheduler {
         next_balance: &mut u64,
         hardware: &mut impl Hardware,
     ) -> bool {
-        let Some(lowest) = self.rqs[cpu.index()].balance.levels.first() else { return false };
-        let lowest_cost_ns = lowest.max_newidle_lb_cost_ns;
-        let avg_idle_ns = self.rqs[cpu.index()].avg_idle_ns;
-        let too_short = avg_idle_ns < lowest_cost_ns
+        let rq = &self.rqs[cpu.index()];
+        let Some(lowest) = rq.balance.levels.first() else { return false };
+        let avg_idle_ns = rq.avg_idle_ns;
+        let too_short = avg_idle_ns < lowest.max_newidle_lb_cost_ns
             || (self.config.balance.newidle_needs_idle_time && avg_idle_ns < MIGRATION_COST_NS);
         self.rt.map.read_spare();
         if !self.overloaded || too_short {
-            self.advance_next_balance(cpu, 0, next_balance);
+            *next_balance = (*next_balance).min(lowest.next_balance(false));
             return false;
         }
         self.age_blocked_averages(cpu, hardware);
@@ -60,15 +59,15 @@ impl Scheduler {
         self.publish(cpu);
         let (mut spent_ns, mut since_ns) = (0, hardware.now_ns());
         let mut pulled = false;
-        for level in 0..self.domains.stack(cpu).len() {
-            self.advance_next_balance(cpu, level, next_balance);
+        for level in 0..self.rqs[cpu.index()].balance.levels.len() {
+            // update_next_balance()
             let state = &self.rqs[cpu.index()].balance.levels[level];
+            *next_balance = (*next_balance).min(state.next_balance(false));
             if avg_idle_ns < spent_ns + state.max_newidle_lb_cost_ns {
                 break;
             }
-            let flags = self.domains.get(self.domains.stack(cpu)[level]).flags;
             let mut goes_on = true;
-            if flags.has(DomainFlags::BALANCE_NEWIDLE) {
+            if state.newidle {
                 let Some(weight) = self.newidle_weight(cpu, level, hardware) else { continue };
                 let outcome = self.balance_level(cpu, level, CpuIdle::NewlyIdle, cpu, hardware);
                 pulled = outcome.moved > 0;
@@ -78,7 +77,9 @@ impl Scheduler {
                 spent_ns += cost_ns;
                 since_ns = now_ns;
                 let success = if pulled { weight } else { 0 };
-                self.update_newidle_cost(cpu, level, cost_ns, success, hardware.jiffies());
+                let (jiffies, hz) = (hardware.jiffies(), u64::from(self.config.hz));
+                let state = &mut self.rqs[cpu.index()].balance.levels[level];
+                state.note_newidle(cost_ns, success, jiffies, hz);
             }
             if pulled || !goes_on {
                 break;
@@ -107,12 +108,6 @@ impl Scheduler {
             return None;
         }
         Some((1024 + weight / 2) / weight)
-    }
-
-    /// `update_next_balance()`.
-    fn advance_next_balance(&self, cpu: CpuId, level: usize, next_balance: &mut u64) {
-        let last = self.rqs[cpu.index()].balance.levels[level].last_balance;
-        *next_balance = (*next_balance).min(last + self.interval(cpu, level, false));
     }
 
     /// The CPU will itself refresh the averages of idle CPUs before it sleeps, if that is due and

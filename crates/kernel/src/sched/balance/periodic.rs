@@ -4,7 +4,6 @@
 use super::super::Scheduler;
 use crate::fair::balance::CpuIdle;
 use crate::fair::nohz::{NohzRules, after};
-use crate::fair::topology::DomainFlags;
 use crate::hardware::{Hardware, Path};
 use schedlab_machine::CpuId;
 
@@ -101,26 +100,25 @@ impl Scheduler {
         let hz = u64::from(self.config.hz);
         let mut idle = idle;
         let mut busy = idle != CpuIdle::Idle && !self.cpus[cpu.index()].runs_only_idle_policy();
-        let far = hardware.jiffies() + NOTHING_DUE_S * hz;
+        let mut jiffies = hardware.jiffies();
+        let far = jiffies + NOTHING_DUE_S * hz;
         let mut next_balance = far;
         let (mut goes_on, mut needs_decay) = (true, false);
         let mut cost_ns = 0;
-        for level in 0..self.domains.stack(cpu).len() {
-            needs_decay = self.update_newidle_cost(cpu, level, 0, 0, hardware.jiffies());
-            cost_ns += self.rqs[cpu.index()].balance.levels[level].max_newidle_lb_cost_ns;
+        for level in 0..self.rqs[cpu.index()].balance.levels.len() {
+            let mut state = &mut self.rqs[cpu.index()].balance.levels[level];
+            needs_decay = state.note_newidle(0, 0, jiffies, hz);
+            cost_ns += state.max_newidle_lb_cost_ns;
             if !goes_on {
                 if needs_decay {
                     continue;
                 }
                 break;
             }
-            let flags = self.domains.get(self.domains.stack(cpu)[level]).flags;
-            let serial = flags.has(DomainFlags::SERIALIZE);
-            let mut interval = self.interval(cpu, level, busy);
             // Of the widest domains, one at a time is balanced in the whole machine.
+            let serial = state.serial;
             if !serial || hardware.now_ns() >= self.serial_until_ns {
-                let last = self.rqs[cpu.index()].balance.levels[level].last_balance;
-                if !after(last + interval, hardware.jiffies()) {
+                if !after(state.next_balance(busy), jiffies) {
                     let outcome = self.balance_level(cpu, level, idle, executing_cpu, hardware);
                     goes_on = outcome.goes_on;
                     if outcome.moved > 0 {
@@ -128,15 +126,15 @@ impl Scheduler {
                         idle = if idles { CpuIdle::Idle } else { CpuIdle::Busy };
                         busy = !idles && !self.cpus[cpu.index()].runs_only_idle_policy();
                     }
-                    self.rqs[cpu.index()].balance.levels[level].last_balance = hardware.jiffies();
-                    interval = self.interval(cpu, level, busy);
+                    jiffies = hardware.jiffies();
+                    state = &mut self.rqs[cpu.index()].balance.levels[level];
+                    state.last_balance = jiffies;
                 }
                 if serial {
                     self.serial_until_ns = hardware.now_ns();
                 }
             }
-            let due = self.rqs[cpu.index()].balance.levels[level].last_balance + interval;
-            next_balance = next_balance.min(due);
+            next_balance = next_balance.min(state.next_balance(busy));
         }
         let queue = &mut self.rqs[cpu.index()];
         if needs_decay {
@@ -147,35 +145,33 @@ impl Scheduler {
             queue.balance.next_balance = next_balance;
         }
     }
+}
 
+impl super::LevelState {
     /// Remembers what balancing before idling cost, forgets it slowly, and counts whether it paid
     /// (`update_newidle_cost()`). `true` if something was forgotten.
-    pub(super) fn update_newidle_cost(
+    #[inline]
+    pub(super) fn note_newidle(
         &mut self,
-        cpu: CpuId,
-        level: usize,
         cost_ns: u64,
         success: u32,
         jiffies: u64,
+        hz: u64,
     ) -> bool {
-        let hz = u64::from(self.config.hz);
-        let state = &mut self.rqs[cpu.index()].balance.levels[level];
         if cost_ns != 0 {
-            state.count_newidle(success);
+            self.count_newidle(success);
         }
-        if cost_ns > state.max_newidle_lb_cost_ns {
-            state.max_newidle_lb_cost_ns = cost_ns;
-            state.last_decay_max_lb_cost = jiffies;
-        } else if after(jiffies, state.last_decay_max_lb_cost + hz) {
-            state.max_newidle_lb_cost_ns = state.max_newidle_lb_cost_ns * 253 / 256;
-            state.last_decay_max_lb_cost = jiffies;
+        if cost_ns > self.max_newidle_lb_cost_ns {
+            self.max_newidle_lb_cost_ns = cost_ns;
+            self.last_decay_max_lb_cost = jiffies;
+        } else if after(jiffies, self.last_decay_max_lb_cost + hz) {
+            self.max_newidle_lb_cost_ns = self.max_newidle_lb_cost_ns * 253 / 256;
+            self.last_decay_max_lb_cost = jiffies;
             return true;
         }
         false
     }
-}
 
-impl super::LevelState {
     /// `update_newidle_stats()`.
     pub(super) fn count_newidle(&mut self, success: u32) {
         self.newidle_call += 1;

@@ -136,9 +136,12 @@ impl Scheduler {
     }
 
     /// CPUs that still take part in an attempt.
+    #[inline]
     fn candidates(&self, attempt: &Attempt) -> &CpuSet {
-        let span = &self.domains.get(self.membership(attempt)).span;
-        if attempt.narrowed { &self.candidates } else { span }
+        if attempt.narrowed {
+            return &self.candidates;
+        }
+        &self.domains.get(self.membership(attempt)).span
     }
 
     /// A CPU takes no more part.
@@ -156,6 +159,7 @@ impl Scheduler {
         self.domains.ring(membership).next().map_or(span, |group| &group.balance_mask)
     }
 
+    #[inline]
     fn view_of<'a>(&'a self, attempt: &'a Attempt) -> Balance<'a> {
         Balance {
             domains: &self.domains,
@@ -174,15 +178,15 @@ impl Scheduler {
     /// The CPU to pull from, if the domain is out of balance.
     fn find_source(&mut self, attempt: &mut Attempt, jiffies: u64) -> Option<CpuId> {
         let (cpu, level) = (attempt.this_cpu, attempt.level);
-        let due = self.rqs[cpu.index()].balance.levels[level].capacity_update;
-        if attempt.idle != CpuIdle::NewlyIdle || !after(due, jiffies) {
+        let state = &mut self.rqs[cpu.index()].balance.levels[level];
+        if attempt.idle != CpuIdle::NewlyIdle || !after(state.capacity_update, jiffies) {
+            state.capacity_update = jiffies + state.interval(false);
             // Where CPUs do not differ and only fair tasks run, capacities stay what they are.
             if !self.sums.suffice() {
                 update_group_capacity(&mut self.domains, &mut self.cpus, cpu, level);
             }
-            let interval = self.interval(cpu, level, false);
-            self.rqs[cpu.index()].balance.levels[level].capacity_update = jiffies + interval;
         }
+        self.catch_up(self.membership(attempt));
         let balance = self.view_of(attempt);
         let root = level + 1 == self.domains.stack(cpu).len();
         if let Some(quiet) = balance.quiet() {
@@ -194,11 +198,10 @@ impl Scheduler {
         let overutilized = stats.overutilized || (!root && self.overutilized);
         stats.left_to_energy = self.energy.is_some() && !overutilized;
         let found = balance.imbalance(&mut stats);
-        let busiest = stats.busiest;
-        let source = found
-            .ok()
-            .zip(busiest)
-            .and_then(|(found, (group, _))| balance.source(group, found, stats.source_kind));
+        let source = match (found, &stats.busiest) {
+            (Ok(found), Some((group, _))) => balance.source(group, found, stats.source_kind),
+            _ => None,
+        };
         let (overloaded, nr_idle_scan) = (stats.overloaded, stats.nr_idle_scan);
         match found {
             Ok(found) => {
@@ -414,39 +417,49 @@ impl Scheduler {
                 }
             }
         }
-        let shortest_ms = u64::from(self.domains.get(self.membership(attempt)).balance_interval_ms);
-        let resets = !pushed || self.needs_active_balance(attempt);
-        if let (End::Balanced, false) = (&end, attempt.all_pinned)
-            && let Some(&above) = self.domains.stack(cpu).get(level + 1)
-        {
-            self.domains.set_imbalance(above, false);
-        }
-        let state = &mut self.rqs[cpu.index()].balance.levels[level];
         match end {
             End::Moved(moved) => {
-                state.nr_balance_failed = 0;
-                state.set_interval(shortest_ms);
+                self.rqs[cpu.index()].balance.levels[level].nr_balance_failed = 0;
+                self.look_often(attempt);
                 return moved;
             }
             End::Failed => {
-                if resets {
-                    state.set_interval(shortest_ms);
+                if !pushed || self.needs_active_balance(attempt) {
+                    self.look_often(attempt);
                 }
                 return 0;
             }
-            End::Balanced | End::AllPinned => state.nr_balance_failed = 0,
-            End::OnePinned => {}
+            End::Balanced => {
+                if !attempt.all_pinned
+                    && let Some(&above) = self.domains.stack(cpu).get(level + 1)
+                {
+                    self.domains.set_imbalance(above, false);
+                }
+            }
+            End::AllPinned | End::OnePinned => {}
+        }
+        let longest_ms = self.domains.get(self.membership(attempt)).interval_max_ms;
+        let state = &mut self.rqs[cpu.index()].balance.levels[level];
+        if !matches!(end, End::OnePinned) {
+            state.nr_balance_failed = 0;
         }
         // Nothing to do here: look less often. Attempts before idling are too frequent to count.
         if attempt.idle != CpuIdle::NewlyIdle && attempt.migration != Migration::Misfit {
-            let longest_ms = u64::from(self.domains.get(self.membership(attempt)).interval_max_ms);
-            let state = &mut self.rqs[cpu.index()].balance.levels[level];
             let pinned = attempt.all_pinned && state.interval_ms < PINNED_INTERVAL_MAX_MS;
-            if pinned || state.interval_ms < longest_ms {
+            if pinned || state.interval_ms < u64::from(longest_ms) {
                 state.set_interval(2 * state.interval_ms);
             }
         }
         0
+    }
+
+    /// There is something to do in a domain.
+    fn look_often(&mut self, attempt: &Attempt) {
+        let shortest_ms = u64::from(self.domains.get(self.membership(attempt)).balance_interval_ms);
+        let state = &mut self.rqs[attempt.this_cpu.index()].balance.levels[attempt.level];
+        if state.interval_ms != shortest_ms {
+            state.set_interval(shortest_ms);
+        }
     }
 
     /// True if the task to move is the one that runs (`need_active_balance()`).

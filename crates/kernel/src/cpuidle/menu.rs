@@ -164,29 +164,32 @@ impl Menu {
     /// One pass finds all that the kernel's passes compute anew, since each of them leaves out
     /// the longest sleep. Endless sleeps and equal longest ones go the kernel's way.
     pub(super) fn typical_interval_us(&self, limit_us: u32) -> u32 {
-        let (mut sum, mut squares, mut min) = (0_u64, 0_u64, u32::MAX);
-        let (mut first, mut second, mut third) = (0, 0, 0);
+        let (mut sum, mut squares) = (0_u64, 0_u64);
         for value in self.intervals_us {
             sum += u64::from(value);
             squares = squares.wrapping_add(u64::from(value) * u64::from(value));
-            min = min.min(value);
-            third = third.max(second.min(value));
-            second = second.max(first.min(value));
-            first = first.max(value);
         }
-        let hopeless = |max: u32| match self.release {
-            MenuRelease::V6_1 => min >= limit_us,
-            MenuRelease::V6_12 => max == 0,
-        };
-        if hopeless(first) {
+        let too_long = self.release == MenuRelease::V6_1
+            && self.intervals_us.iter().all(|value| *value >= limit_us);
+        if too_long || (self.release == MenuRelease::V6_12 && sum == 0) {
             return u32::MAX;
         }
-        if first > LONGEST_COUNTED_US {
+        if sum > u64::from(LONGEST_COUNTED_US)
+            && self.intervals_us.iter().any(|value| *value > LONGEST_COUNTED_US)
+        {
             return self.typical_interval_within(LONGEST_COUNTED_US, limit_us);
         }
         if let Some(average_us) = alike::<8>(sum, squares) {
             return average_us;
         }
+        let (mut first, mut second, mut third) = (0, 0, 0);
+        for value in self.intervals_us {
+            third = third.max(second.min(value));
+            second = second.max(first.min(value));
+            first = first.max(value);
+        }
+        // That the shortest is within the limit is known by now.
+        let hopeless = |max: u32| self.release == MenuRelease::V6_12 && max == 0;
         if first == second || second == third {
             return self.typical_interval_within(first - 1, limit_us);
         }
@@ -213,11 +216,20 @@ impl Menu {
     #[cold]
     fn typical_interval_within(&self, mut threshold: u32, limit_us: u32) -> u32 {
         loop {
-            let kept = || self.intervals_us.into_iter().filter(|value| *value <= threshold);
-            let (sum, squares) = kept().map(u64::from).fold((0, 0_u64), |(sum, squares), value| {
-                (sum + value, squares.wrapping_add(value * value))
-            });
-            let (Some(min), Some(max)) = (kept().min(), kept().max()) else { return u32::MAX };
+            let (mut sum, mut squares, mut count) = (0_u64, 0_u64, 0_usize);
+            let (mut min, mut max) = (u32::MAX, 0);
+            for value in self.intervals_us {
+                let kept = value <= threshold;
+                let counted = if kept { u64::from(value) } else { 0 };
+                sum += counted;
+                squares = squares.wrapping_add(counted * counted);
+                min = min.min(if kept { value } else { u32::MAX });
+                max = max.max(if kept { value } else { 0 });
+                count += usize::from(kept);
+            }
+            if count == 0 {
+                return u32::MAX;
+            }
             let hopeless = match self.release {
                 MenuRelease::V6_1 => min >= limit_us,
                 MenuRelease::V6_12 => max == 0,
@@ -225,7 +237,6 @@ impl Menu {
             if hopeless {
                 return u32::MAX;
             }
-            let count = kept().count();
             let average_us = match count {
                 8 => alike::<8>(sum, squares),
                 7 => alike::<7>(sum, squares),

@@ -294,7 +294,10 @@ impl EnergyMeter {
             let package = &mut self.packages[place.package as usize];
             *package.count(before) -= 1;
             *package.count(activity) += 1;
-            self.settle_package(machine, cpu, now_ns);
+            // While others are busy, one more or less is all the same.
+            if package.busy == 0 || package.shared != Some(Activity::Busy) {
+                self.settle_package(machine, cpu, now_ns);
+            }
         }
     }
 

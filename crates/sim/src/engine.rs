@@ -364,7 +364,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         let state = &mut self.platform.cpus[index];
         // A CPU that is held up is busy for longer.
         state.busy_until_ns = state.busy_until_ns.max(self.platform.clock_ns);
-        self.platform.requeue(index);
+        let next_ns = state.next_event_ns();
+        self.platform.queue.set(index, next_ns);
         if self.takes_turns {
             self.note_turn(cpu);
         }
@@ -485,7 +486,8 @@ impl<'a, O: Observer> Engine<'a, O> {
                 self.reschedule(cpu);
             }
             let Some(task) = self.sched.current(cpu) else { return self.enter_idle(cpu) };
-            if self.computes(cpu, task) || !self.operate(cpu, task, held) {
+            let computing = self.progress[task.index()].computing;
+            if (computing && self.computes(cpu, task)) || !self.operate(cpu, task, held) {
                 return;
             }
         }
@@ -505,14 +507,10 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    /// Goes on with the computation of `task`, which runs on `cpu`. False if it is in none, or at its
-    /// end.
-    #[inline]
+    /// Goes on with the computation of `task`, which runs on `cpu`. False if it is at its end.
+    #[inline(always)]
     fn computes(&mut self, cpu: CpuId, task: TaskId) -> bool {
         let progress = &mut self.progress[task.index()];
-        if !progress.computing {
-            return false;
-        }
         if let Some(until_ns) = progress.spins_until_ns {
             let left_ns = until_ns.saturating_sub(self.platform.clock_ns);
             progress.work_left = left_ns.saturating_mul(FULL_SPEED);
@@ -544,6 +542,8 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Carries out operations of `task`, which runs on `cpu` and does not compute. True if it is to
     /// be looked anew what the CPU runs, false if its turn is over.
     fn operate(&mut self, cpu: CpuId, task: TaskId, held: bool) -> bool {
+        // As long as no time passes, nothing comes before the next operation either.
+        let mut clear = false;
         loop {
             let before_ns = self.platform.clock_ns;
             if before_ns >= self.end_ns {
@@ -553,20 +553,25 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             self.operations += 1;
             let step = self.step(cpu, task);
-            self.sched.settle(cpu, &mut self.platform);
+            let goes_on = matches!(step, Step::Done | Step::Instant);
+            if step != Step::Instant {
+                self.sched.settle(cpu, &mut self.platform);
+            }
             let state = &mut self.platform.cpus[cpu.index()];
-            if step == Step::Done && self.platform.clock_ns == before_ns {
+            if goes_on && self.platform.clock_ns == before_ns {
                 state.steps_without_time = state.steps_without_time.saturating_add(1);
                 if state.steps_without_time > STEPS_WITHOUT_TIME_MAX {
                     // A loop that takes no time would never let the others run: from here on it is
                     // charged a nanosecond per step.
                     self.platform.clock_ns += 1;
+                } else if clear && step == Step::Instant {
+                    continue;
                 }
             } else {
                 state.steps_without_time = 0;
             }
             if step == Step::Computes && !self.holds_up {
-                // It began at once, and nothing asked for another task meanwhile.
+                // It begins at once, and nothing asked for another task meanwhile.
                 if self.computes(cpu, task) {
                     return false;
                 }
@@ -577,17 +582,21 @@ impl<'a, O: Observer> Engine<'a, O> {
             }
             // Another CPU's event, or an interrupt of this one, comes before the next operation.
             let now_ns = self.platform.clock_ns;
-            let state = &self.platform.cpus[cpu.index()];
-            let others_first = self.platform.queue.earliest().1 <= now_ns;
-            let interrupted = state.interrupt_ns() <= now_ns;
-            let ahead = others_first && !interrupted && self.computes_next(task);
+            let others_first = self.platform.queue.is_due(now_ns);
             let state = &mut self.platform.cpus[cpu.index()];
-            state.ahead = ahead;
-            if (others_first || interrupted) && !ahead {
-                state.come_back(now_ns);
-                return false;
+            let interrupted = state.interrupt_ns() <= now_ns;
+            clear = !others_first && !interrupted;
+            state.ahead = false;
+            if !clear {
+                let ahead = !interrupted && self.computes_next(task);
+                let state = &mut self.platform.cpus[cpu.index()];
+                state.ahead = ahead;
+                if !ahead {
+                    state.come_back(now_ns);
+                    return false;
+                }
             }
-            if step != Step::Done || self.holds_up {
+            if !goes_on || self.holds_up {
                 return true;
             }
         }

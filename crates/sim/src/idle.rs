@@ -50,9 +50,9 @@ impl<O: Observer> Engine<'_, O> {
         let now_ns = self.platform.clock_ns;
         let (mut choice, mut stop_tick) = (0, true);
         if !self.platform.cpus[index].states.is_empty() {
-            let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
-            let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
-            let answer = governor.select(states, &mut view);
+            let own = &mut self.platform.cpus[index];
+            let mut view = IdleView::new(&self.sched, own, cpu, now_ns);
+            let answer = own.governor.select(&own.states, &mut view);
             choice = answer.index;
             stop_tick = answer.stop_tick;
         }
@@ -153,7 +153,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Out of the idle loop, as an interrupt came.
     pub(crate) fn leave_idle(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
         let index = cpu.index();
-        let entry_ns = self.platform.entry_ns(cpu, state as usize);
+        let machine = self.platform.machine;
+        let hardware_state = machine.idle_states(cpu).get(state as usize);
+        let entry_ns = hardware_state.map_or(0, |state| state.entry_latency_ns);
         if since_ns > 0 && entry_ns > 0 && self.platform.clock_ns == since_ns {
             return self.retract_entry(cpu, state);
         }
@@ -166,32 +168,29 @@ impl<O: Observer> Engine<'_, O> {
             self.platform.clock_ns = self.platform.clock_ns.max(since_ns + entry_ns);
         }
         let horizon_ns = self.platform.horizon_ns;
-        let shared_ns = self.platform.energy.wake_groups(self.platform.machine, cpu, horizon_ns);
-        self.platform.clock_ns = self.platform.clock_ns.max(shared_ns);
-        let now_ns = self.platform.clock_ns;
-        let machine = self.platform.machine;
+        let shared_ns = self.platform.energy.wake_groups(machine, cpu, horizon_ns);
+        let now_ns = self.platform.clock_ns.max(shared_ns);
+        self.platform.clock_ns = now_ns;
         let idle_ns = now_ns.saturating_sub(since_ns);
-        self.platform.cpus[index].idle_ns[state as usize] += idle_ns;
+        let own = &mut self.platform.cpus[index];
+        own.idle_ns[state as usize] += idle_ns;
         if self.sched.nr_iowait(cpu) > 0 {
-            self.platform.cpus[index].iowait_ns += idle_ns;
+            own.iowait_ns += idle_ns;
         }
-        (self.platform.cpus[index].last_state, self.platform.cpus[index].woke_ns) = (state, now_ns);
+        (own.last_state, own.woke_ns) = (state, now_ns);
+        own.got_tick = own.tick_ns <= now_ns;
         self.platform.set_activity(cpu, Activity::Waking(state));
-        if let Some(hardware_state) = machine.idle_states(cpu).get(state as usize) {
-            self.platform.clock_ns += hardware_state.exit_latency_ns;
-        }
-        let times_ns = (self.platform.clock_ns, horizon_ns);
-        self.platform.energy.set(machine, cpu, Activity::Busy, times_ns);
+        let awake_ns = now_ns + hardware_state.map_or(0, |state| state.exit_latency_ns);
+        self.platform.clock_ns = awake_ns;
+        self.platform.energy.set(machine, cpu, Activity::Busy, (awake_ns, horizon_ns));
         self.sched.set_idle_state(cpu, None);
         self.platform.emit(cpu, EventKind::IdleExit { cpu });
         self.judge(cpu, since_ns, state);
-        let residency_ns = (self.platform.clock_ns - since_ns) as i64;
-        self.platform.clock_ns += machine.path_costs().idle_exit_ns;
-        let tick_due = self.platform.cpus[index].tick_ns <= now_ns;
-        self.platform.cpus[index].got_tick = tick_due;
-        let mut view = IdleView::new(&self.sched, &self.platform.cpus[index], cpu, now_ns);
-        let Cpu { governor, states, .. } = &mut self.platform.cpus[index];
-        governor.reflect(states, state as usize, residency_ns, &mut view);
+        self.platform.clock_ns = awake_ns + machine.path_costs().idle_exit_ns;
+        let residency_ns = (awake_ns - since_ns) as i64;
+        let own = &mut self.platform.cpus[index];
+        let mut view = IdleView::new(&self.sched, own, cpu, now_ns);
+        own.governor.reflect(&own.states, state as usize, residency_ns, &mut view);
     }
 }
 

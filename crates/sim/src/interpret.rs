@@ -13,6 +13,8 @@ use schedlab_workload::program::{Access, MetricId, ObjectId, Op, SLOTS, Which};
 pub enum Step {
     /// On to the next one.
     Done,
+    /// On to the next one. It took no time, and nobody but the task and the figures was concerned.
+    Instant,
     /// The same operation goes on, once other CPUs had their turn.
     Again,
     /// The task computes.
@@ -30,7 +32,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let step = self.perform(cpu, task, op);
         let progress = &mut self.progress[task.index()];
-        if step == Step::Done {
+        if matches!(step, Step::Done | Step::Instant) {
             // A jump to the first operation comes here from before it.
             progress.at = progress.at.wrapping_add(1);
             progress.stage = 0;
@@ -107,7 +109,7 @@ impl<O: Observer> Engine<'_, O> {
             Op::SleepUntil { slot, soft_ns, hard_ns } => {
                 self.until(cpu, task, slot, (soft_ns, hard_ns))
             }
-            Op::Late(_) => Step::Done,
+            Op::Late(_) => Step::Instant,
             Op::Brings(which) => {
                 // Of a wake-up that was not needed, nobody was brought along yet.
                 if !std::mem::take(&mut self.progress[index].brought) {
@@ -287,25 +289,25 @@ impl<O: Observer> Engine<'_, O> {
                 } else {
                     *done = 0;
                 }
-                Step::Done
+                Step::Instant
             }
             Op::Jump { to } => {
                 progress.jump(to);
-                Step::Done
+                Step::Instant
             }
             Op::Count { metric, amount } => {
                 let now_ns = self.platform.clock_ns;
                 self.figures.count(metric, amount, now_ns);
-                Step::Done
+                Step::Instant
             }
             Op::Mark(slot) => {
                 progress.slots[usize::from(slot.0) % SLOTS] = self.platform.clock_ns;
-                Step::Done
+                Step::Instant
             }
             Op::Measure { metric, since } => {
                 let since_ns = progress.slots[usize::from(since.0) % SLOTS];
                 self.measure(metric, since_ns);
-                Step::Done
+                Step::Instant
             }
             Op::MeasureBeyond { metric, since, allowance_ns, least_ns } => {
                 let since_ns = progress.slots[usize::from(since.0) % SLOTS];
@@ -313,7 +315,7 @@ impl<O: Observer> Engine<'_, O> {
                 let beyond_ns = passed_ns.checked_sub(allowance_ns).filter(|ns| *ns > 0);
                 let now_ns = self.platform.clock_ns;
                 self.figures.measure(metric, beyond_ns.unwrap_or(least_ns), now_ns);
-                Step::Done
+                Step::Instant
             }
             Op::MarkShared(which) => {
                 let object = self.choose(task, which, cpu);

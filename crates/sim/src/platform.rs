@@ -318,19 +318,10 @@ impl<O: Observer> Platform<'_, O> {
         Task { pid: task.map_or(Pid::IDLE, pid), comm }
     }
 
-    /// Notes when something was done to the tasks that an event is about.
-    fn touch_tasks(&mut self, cpu: CpuId, point: &TracePoint) {
-        let (one, other) = match *point {
-            TracePoint::Switch { prev, next, .. } => (prev, next),
-            TracePoint::Waking { task, .. }
-            | TracePoint::Wakeup { task, .. }
-            | TracePoint::WakeupNew { task, .. }
-            | TracePoint::Migrate { task, .. } => (Some(task), None),
-            TracePoint::WakeIdleWithoutIpi { .. } => (None, None),
-        };
-        for task in [one, other].into_iter().flatten() {
-            self.touched[task.index()] = (self.clock_ns, cpu);
-        }
+    /// Notes when something was done to a task.
+    #[inline]
+    fn touch_task(&mut self, cpu: CpuId, task: TaskId) {
+        self.touched[task.index()] = (self.clock_ns, cpu);
     }
 
     /// Recomputes when `cpu`'s next event is.
@@ -555,9 +546,11 @@ impl<O: Observer> Hardware for Platform<'_, O> {
 
     #[inline]
     fn trace(&mut self, cpu: CpuId, point: TracePoint) {
-        self.touch_tasks(cpu, &point);
-        let kind = match point {
+        match point {
             TracePoint::Switch { prev, reason, next } => {
+                for task in [prev, next].into_iter().flatten() {
+                    self.touch_task(cpu, task);
+                }
                 let prev_state = match reason {
                     LeaveReason::Preempted => TaskState::Running,
                     LeaveReason::Blocked => TaskState::Sleeping,
@@ -566,37 +559,33 @@ impl<O: Observer> Hardware for Platform<'_, O> {
                 };
                 let (prev_prio, next_prio) = (self.prio(prev), self.prio(next));
                 let (prev, next) = (self.name(prev), self.name(next));
-                let kind = EventKind::Switch { prev, prev_prio, prev_state, next, next_prio };
-                self.emit(cpu, kind);
+                self.emit(cpu, EventKind::Switch { prev, prev_prio, prev_state, next, next_prio });
                 self.cpus[cpu.index()].running = next.pid;
-                return;
             }
-            TracePoint::Waking { task, target_cpu } => EventKind::Waking {
-                task: self.name(Some(task)),
-                prio: self.prio(Some(task)),
-                target_cpu,
-            },
-            TracePoint::Wakeup { task, target_cpu } => EventKind::Wakeup {
-                task: self.name(Some(task)),
-                prio: self.prio(Some(task)),
-                target_cpu,
-            },
-            TracePoint::WakeupNew { task, target_cpu } => EventKind::WakeupNew {
-                task: self.name(Some(task)),
-                prio: self.prio(Some(task)),
-                target_cpu,
-            },
-            TracePoint::Migrate { task, from_cpu, to_cpu } => EventKind::Migrate {
-                task: self.name(Some(task)),
-                prio: self.prio(Some(task)),
-                from_cpu,
-                to_cpu,
-            },
+            TracePoint::Waking { task, target_cpu } => {
+                self.touch_task(cpu, task);
+                let (prio, task) = (self.prio(Some(task)), self.name(Some(task)));
+                self.emit(cpu, EventKind::Waking { task, prio, target_cpu });
+            }
+            TracePoint::Wakeup { task, target_cpu } => {
+                self.touch_task(cpu, task);
+                let (prio, task) = (self.prio(Some(task)), self.name(Some(task)));
+                self.emit(cpu, EventKind::Wakeup { task, prio, target_cpu });
+            }
+            TracePoint::WakeupNew { task, target_cpu } => {
+                self.touch_task(cpu, task);
+                let (prio, task) = (self.prio(Some(task)), self.name(Some(task)));
+                self.emit(cpu, EventKind::WakeupNew { task, prio, target_cpu });
+            }
+            TracePoint::Migrate { task, from_cpu, to_cpu } => {
+                self.touch_task(cpu, task);
+                let (prio, task) = (self.prio(Some(task)), self.name(Some(task)));
+                self.emit(cpu, EventKind::Migrate { task, prio, from_cpu, to_cpu });
+            }
             TracePoint::WakeIdleWithoutIpi { target_cpu } => {
-                EventKind::WakeIdleWithoutIpi { target_cpu }
+                self.emit(cpu, EventKind::WakeIdleWithoutIpi { target_cpu });
             }
-        };
-        self.emit(cpu, kind);
+        }
     }
 
     fn explains(&self) -> bool {

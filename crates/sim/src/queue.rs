@@ -143,6 +143,15 @@ impl EventQueue {
         }
     }
 
+    /// True if some CPU has an event at `now_ns`, which is a time of a run, or before.
+    #[inline]
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        match self {
+            EventQueue::Narrow { keys, .. } => keys.least() >> NARROW_BITS <= now_ns,
+            EventQueue::Wide { keys, .. } => wide_time_ns(keys.least()) <= now_ns,
+        }
+    }
+
     /// The turn of `cpu`, which is the earliest, has come: it has no event until it gets one by
     /// [`EventQueue::set`], so that [`EventQueue::earliest`] tells about the others.
     #[inline]
@@ -219,6 +228,9 @@ mod tests {
             let first = (0..cpus).min_by_key(|&cpu| order(cpu)).unwrap();
             let first_ns = times_ns[first];
             assert_eq!(queue.earliest(), (first, first_ns));
+            if first_ns != NEVER {
+                assert!(queue.is_due(first_ns) && (first_ns == 0 || !queue.is_due(first_ns - 1)));
+            }
             let others = (0..cpus).filter(|&other| other != first);
             let next_ns = others.map(|other| times_ns[other]).min().unwrap_or(NEVER);
             queue.take(first);

@@ -62,11 +62,12 @@ impl<O: Observer> Engine<'_, O> {
         period_ns: u64,
         restarts: bool,
     ) -> Step {
-        if self.progress[task.index()].stage > 0 {
-            return Step::Done;
+        let progress = &self.progress[task.index()];
+        if progress.stage > 0 {
+            return Step::Instant;
         }
         let slot = usize::from(slot.0) % SLOTS;
-        let last_ns = self.progress[task.index()].slots[slot];
+        let last_ns = progress.slots[slot];
         let (next_ns, sleeps) = self.next_expiry(last_ns, period_ns, restarts);
         self.progress[task.index()].slots[slot] = next_ns;
         if sleeps { self.sleep_until(cpu, task, next_ns) } else { Step::Done }

@@ -108,6 +108,14 @@ impl CpuSet {
         self.set_word(index, others | u64::from(member) << (cpu.0 % 64));
     }
 
+    /// Takes the CPUs of another set out (`cpumask_andnot()`).
+    #[inline]
+    pub fn subtract(&mut self, other: &Self) {
+        for index in bits(self.used & other.used) {
+            self.set_word(index, self.words[index] & !other.words[index]);
+        }
+    }
+
     /// Takes every CPU out of the set.
     #[inline]
     pub fn clear(&mut self) {
@@ -558,9 +566,7 @@ impl BitOrAssign for CpuSet {
 impl SubAssign for CpuSet {
     #[inline]
     fn sub_assign(&mut self, other: Self) {
-        for index in bits(self.used & other.used) {
-            self.set_word(index, self.words[index] & !other.words[index]);
-        }
+        self.subtract(&other);
     }
 }
 

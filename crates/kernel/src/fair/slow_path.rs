@@ -5,6 +5,7 @@
 //! before v5.9 and v5.11 are from commits 3edecfef0288 and 7d2b5dd0bcc4, which replaced them.
 
 use super::group::{GroupStats, GroupType};
+use super::sums::{Parts, Sums};
 use super::topology::{Domain, DomainFlags, Domains, Group, Membership};
 use super::view::{CpuState, Fit, TaskView};
 use schedlab_machine::CpuId;
@@ -51,6 +52,14 @@ impl SlowPathRules {
 
 /// A NUMA imbalance of at most this many idle CPUs may stay (`NUMA_IMBALANCE_MIN`).
 const NUMA_IMBALANCE_MIN: i64 = 2;
+
+/// Sets the type, and the average load where placement compares it.
+fn judge(stats: &mut GroupStats, domain: &Domain, group: &Group) {
+    stats.classify(domain.imbalance_pct, group.imbalance);
+    if matches!(stats.group_type, GroupType::FullyBusy | GroupType::Overloaded) {
+        stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
+    }
+}
 
 /// `adjust_numa_imbalance()`.
 pub fn adjust_numa_imbalance(imbalance: i64, destination_running: u32, imb_numa_nr: u32) -> i64 {
@@ -138,6 +147,8 @@ pub struct SlowPath<'a> {
     pub domains: &'a Domains,
     /// The run queues, by CPU number.
     pub cpus: &'a [CpuState],
+    /// What groups consist of and the sums of their parts, if someone keeps them.
+    pub sums: Option<&'a Sums>,
     /// The release's rules.
     pub rules: SlowPathRules,
 }
@@ -226,11 +237,19 @@ impl SlowPath<'_> {
         let mut candidates = log.is_some().then(Vec::new);
         let mut local: Option<(&Group, GroupStats)> = None;
         let mut idlest: Option<(&Group, GroupStats)> = None;
+        let plain = self.sums.filter(|sums| sums.plain());
+        let mut known = plain.map(|sums| (sums, sums.ring(membership)));
         for group in self.domains.ring(membership) {
+            let parts = known.as_mut().and_then(|(sums, ring)| Some((*sums, ring.next()?)));
             if !group.span.intersects(task.allowed) {
                 continue;
             }
-            let stats = self.wakeup_stats(domain, group, task);
+            let stats = match parts {
+                Some((sums, parts)) if task.leaves_alone(&group.span) => {
+                    self.known_stats(domain, group, sums, parts)
+                }
+                _ => self.wakeup_stats(domain, group, task),
+            };
             let is_local = group.span.contains(this_cpu);
             if let Some(candidates) = &mut candidates {
                 let first_cpu = group.span.first().unwrap_or_default();
@@ -301,10 +320,32 @@ impl SlowPath<'_> {
                 stats.misfit_task_load = 0;
             }
         }
-        stats.classify(domain.imbalance_pct, group.imbalance);
-        if matches!(stats.group_type, GroupType::FullyBusy | GroupType::Overloaded) {
-            stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
-        }
+        judge(&mut stats, domain, group);
+        stats
+    }
+
+    /// The same of a group that the task may use all of and is no part of, of CPUs that do not
+    /// differ.
+    fn known_stats(
+        &self,
+        domain: &Domain,
+        group: &Group,
+        sums: &Sums,
+        parts: &Parts,
+    ) -> GroupStats {
+        let part = sums.of(parts, self.cpus);
+        let mut stats = GroupStats {
+            load: part.load,
+            capacity: group.capacity,
+            util: part.util,
+            runnable: part.runnable,
+            sum_nr_running: part.nr_running,
+            sum_h_nr_running: part.h_nr_queued,
+            idle_cpus: part.idle_cpus,
+            weight: group.weight,
+            ..GroupStats::EMPTY
+        };
+        judge(&mut stats, domain, group);
         stats
     }
 

@@ -2,7 +2,7 @@
 //! clusters and caches looks only at CPUs that changed meanwhile, and lists of the CPUs of other
 //! groups.
 
-use super::topology::{Domain, DomainFlags, Domains};
+use super::topology::{Domain, DomainFlags, Domains, Membership};
 use super::view::CpuState;
 use schedlab_machine::{CpuId, CpuSet};
 
@@ -75,6 +75,8 @@ pub enum Parts {
     Domain(u32),
     /// Several.
     Domains(Box<[u32]>),
+    /// One CPU of those that do not differ.
+    Cpu(CpuId),
     /// CPUs, in order.
     Cpus(Box<[CpuId]>),
 }
@@ -140,12 +142,18 @@ impl Sums {
                 [tile] => Parts::Domain(tile),
                 _ => Parts::Domains(tiles.into()),
             },
-            None => Parts::Cpus(span.iter().collect()),
+            None => match span.first() {
+                Some(cpu) if plain && span.weight() == 1 => Parts::Cpu(cpu),
+                _ => Parts::Cpus(span.iter().collect()),
+            },
         };
         let groups =
             |domain: &Domain| domain.groups.iter().map(|group| parts_of(&group.span)).collect();
         let parts: Vec<Vec<Parts>> = domains.domains.iter().map(groups).collect();
-        let kept = parts.iter().flatten().any(|parts| !matches!(parts, Parts::Cpus(_)));
+        let kept = parts
+            .iter()
+            .flatten()
+            .any(|parts| matches!(parts, Parts::Domain(_) | Parts::Domains(_)));
         let mut sums = Sums {
             domains: vec![CpuSums::default(); domains.domains.len()],
             cpus: vec![CpuSums::default(); cpus.len()],
@@ -193,6 +201,7 @@ impl Sums {
             Parts::Domains(domains) => {
                 added(domains.iter().map(|&domain| self.domains[domain as usize]))
             }
+            Parts::Cpu(cpu) => CpuSums::of(&cpus[cpu.index()]),
             Parts::Cpus(group) => added(group.iter().map(|&cpu| CpuSums::of(&cpus[cpu.index()]))),
         }
     }
@@ -208,7 +217,7 @@ impl Sums {
     pub fn update(&mut self, cpu: CpuId, state: &CpuState) {
         let now = CpuSums::of(state);
         let change = now.instead_of(&std::mem::replace(&mut self.cpus[cpu.index()], now));
-        for domain in self.of_cpu[cpu.index()] {
+        for &domain in &self.of_cpu[cpu.index()] {
             let Some(sums) = self.domains.get_mut(domain as usize) else { break };
             sums.add(&change);
         }
@@ -218,6 +227,13 @@ impl Sums {
     #[inline]
     pub fn parts(&self, domain: u32) -> &[Parts] {
         &self.parts[domain as usize]
+    }
+
+    /// The same in ring order, the own group of a CPU first.
+    pub fn ring(&self, membership: Membership) -> impl Iterator<Item = &Parts> {
+        let (before, from) =
+            self.parts(membership.domain).split_at(membership.first_group as usize);
+        from.iter().chain(before)
     }
 
     /// The sums of a core, cluster or cache, by its domain; `None` for wider ones, which have none,

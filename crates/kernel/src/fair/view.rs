@@ -235,6 +235,12 @@ impl TaskView<'_> {
         (state.curr_is_idle || (self.is_current && self.cpu == cpu)) && !state.ttwu_pending
     }
 
+    /// It may use all of these CPUs, and what they are like does not depend on it.
+    pub fn leaves_alone(&self, cpus: &CpuSet) -> bool {
+        let part = (self.contributes || self.is_current) && cpus.contains(self.cpu);
+        !part && cpus.is_subset(self.allowed)
+    }
+
     /// How well the CPU suits this task.
     pub fn fit(&self, state: &CpuState) -> Fit {
         util_fits_cpu(self.util_estimate(), &self.clamps, state)

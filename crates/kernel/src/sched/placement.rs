@@ -104,7 +104,7 @@ impl Scheduler {
 
     /// Fork or exec placement, seen from `this_cpu`.
     fn select_slow(
-        &self,
+        &mut self,
         id: TaskId,
         this_cpu: CpuId,
         occasion: Occasion,
@@ -117,9 +117,14 @@ impl Scheduler {
             Occasion::Fork => DomainFlags::BALANCE_FORK,
             Occasion::Exec => DomainFlags::BALANCE_EXEC,
         };
+        self.catch_up();
         let allowed = self.allowed(id);
-        let path =
-            SlowPath { domains: &self.domains, cpus: &self.cpus, rules: self.config.slow_path };
+        let path = SlowPath {
+            domains: &self.domains,
+            cpus: &self.cpus,
+            sums: Some(&self.sums),
+            rules: self.config.slow_path,
+        };
         let view = self.view(id, allowed);
         let mut choices = hardware.explains().then(Vec::new);
         let cpu = path.select(&view, this_cpu, flag, choices.as_mut());

@@ -3,6 +3,7 @@
 use super::fair_state::{State, mask, number};
 use schedlab_kernel::fair::census::Census;
 use schedlab_kernel::fair::slow_path::{GroupChoice, SlowPath, SlowPathRules};
+use schedlab_kernel::fair::sums::Sums;
 use schedlab_kernel::fair::topology::DomainFlags;
 use schedlab_kernel::fair::view::TaskView;
 use schedlab_kernel::fair::wake::{WakePath, WakeRules, Waker, select_on_wake};
@@ -51,9 +52,14 @@ impl Driver {
             is_current: words[11] != "0",
             clamps: *clamps,
         };
-        let path = SlowPath { domains, cpus, rules: self.rules };
+        let path = SlowPath { domains, cpus, sums: None, rules: self.rules };
         let mut log: Vec<GroupChoice> = Vec::new();
         let cpu = path.select(&task, this_cpu, flag, Some(&mut log));
+        // Sums that are kept come to the same.
+        let sums = Some(&Sums::new(domains, cpus, !domains.asym_cpucapacity_active()));
+        let mut known: Vec<GroupChoice> = Vec::new();
+        let same = SlowPath { sums, ..path }.select(&task, this_cpu, flag, Some(&mut known));
+        assert_eq!((cpu, &log), (same, &known));
         let mut line = cpu.to_string();
         for choice in &log {
             let chosen = choice.chosen.map_or(-1, |cpu| i64::from(cpu.0));

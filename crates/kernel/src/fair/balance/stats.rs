@@ -153,15 +153,19 @@ impl<'a> Search<'a, '_> {
     /// Weighs a group of which all CPUs take part.
     #[inline]
     fn add_parts(&mut self, group: &'a Group, sums: &Sums, parts: &Parts) {
-        let cpus = self.balance.cpus;
+        let balance = self.balance;
         let added;
         let part = match parts {
             Parts::Domain(domain) => sums.domain(*domain),
+            Parts::Cpu(cpu) => {
+                added = CpuSums::of(balance.state(*cpu));
+                &added
+            }
             Parts::Cpus(list) if !sums.plain() => {
                 return self.add_cpus(group, list.iter().copied());
             }
             _ => {
-                added = sums.of(parts, cpus);
+                added = sums.of(parts, balance.cpus);
                 &added
             }
         };

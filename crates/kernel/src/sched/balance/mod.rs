@@ -16,9 +16,12 @@ pub use tickless::BalanceCounts;
 pub(super) use tickless::OlderNohz;
 
 use super::Scheduler;
+use crate::fair::census::Census;
 use crate::fair::nohz::{KickFlags, NohzRules};
 use crate::fair::power_aware::balance::LazyHistory;
+use crate::fair::sums::Sums;
 use crate::fair::topology::{Domain, DomainFlags, Membership};
+use crate::fair::view::CpuState;
 use crate::hardware::Hardware;
 use schedlab_machine::CpuId;
 
@@ -151,6 +154,14 @@ fn jiffies_of_ms(ms: u64, hz: u32) -> u64 {
     (ms * u64::from(hz)).div_ceil(1000)
 }
 
+/// A CPU is in this state now.
+fn recount(census: &mut Census, sums: &mut Sums, cpu: CpuId, state: &CpuState) {
+    census.recount(cpu, state);
+    if sums.kept() {
+        sums.update(cpu, state);
+    }
+}
+
 impl Scheduler {
     pub(super) fn start_balancing(&mut self) {
         let cpus = self.rqs.len() as u64;
@@ -189,24 +200,26 @@ impl Scheduler {
         self.push_by_stopper(cpu, hardware);
     }
 
-    /// Brings what is known of many CPUs up to date with those of a domain that changed. Groups that
-    /// overlap may reach beyond it.
-    fn catch_up(&mut self, membership: Membership) {
+    /// Brings what is known of many CPUs up to date with those that changed.
+    pub(super) fn catch_up(&mut self) {
         let Scheduler { stale, census, sums, cpus, .. } = self;
-        let domain = self.domains.get(membership);
-        let mut bring = |cpu: CpuId| {
-            census.recount(cpu, &cpus[cpu.index()]);
-            if sums.kept() {
-                sums.update(cpu, &cpus[cpu.index()]);
-            }
-        };
-        if domain.flags.has(DomainFlags::OVERLAP) {
-            stale.iter().for_each(bring);
-            stale.clear();
-        } else {
-            stale.iter_and(&domain.span).for_each(&mut bring);
-            *stale -= domain.span;
+        for cpu in &*stale {
+            recount(census, sums, cpu, &cpus[cpu.index()]);
         }
+        stale.clear();
+    }
+
+    /// The same as far as balancing in a domain looks at. Groups that overlap may reach beyond it.
+    fn catch_up_with(&mut self, membership: Membership) {
+        let domain = self.domains.get(membership);
+        if domain.flags.has(DomainFlags::OVERLAP) {
+            return self.catch_up();
+        }
+        let Scheduler { stale, census, sums, cpus, .. } = self;
+        for cpu in stale.iter_and(&domain.span) {
+            recount(census, sums, cpu, &cpus[cpu.index()]);
+        }
+        stale.subtract(&domain.span);
     }
 
     /// The longest balancing interval, jiffies (`update_max_interval()`).

@@ -186,7 +186,7 @@ impl Scheduler {
                 update_group_capacity(&mut self.domains, &mut self.cpus, cpu, level);
             }
         }
-        self.catch_up(self.membership(attempt));
+        self.catch_up_with(self.membership(attempt));
         let balance = self.view_of(attempt);
         let root = level + 1 == self.domains.stack(cpu).len();
         if let Some(quiet) = balance.quiet() {

@@ -64,7 +64,8 @@ impl Changes {
     /// Hands the changes until `until_ns` to `take`, those of equal times as they were added.
     pub fn take(&mut self, until_ns: u64, mut take: impl FnMut(CpuId, Activity, u64)) {
         let key = |kind: &[Change], at: usize| {
-            kind.get(at).map_or((u64::MAX, u64::MAX), |change| (change.time_ns, change.number))
+            let key = |next: &Change| (u128::from(next.time_ns) << 64) | u128::from(next.number);
+            kind.get(at).map_or(u128::MAX, key)
         };
         let mut taken = [0; 3];
         let mut first = [0, 1, 2].map(|kind| key(&self.kinds[kind], 0));
@@ -93,6 +94,7 @@ impl Changes {
 }
 
 /// Puts a change that is before the last one where it belongs, most often near the end.
+#[inline(never)]
 fn insert(list: &mut Vec<Change>, change: Change) {
     let before = |other: &Change| other.time_ns <= change.time_ns;
     let near = list.len().saturating_sub(NEAR);

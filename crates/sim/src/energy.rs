@@ -253,6 +253,7 @@ impl EnergyMeter {
     }
 
     /// `cpu` does something else from `now_ns` on. No change before `horizon_ns` is to come any more.
+    #[inline]
     pub fn set(
         &mut self,
         machine: &Machine,
@@ -266,6 +267,7 @@ impl EnergyMeter {
     }
 
     /// Takes the changes until `now_ns` in, before which none is to come any more.
+    #[inline(never)]
     fn advance(&mut self, machine: &Machine, now_ns: u64) {
         let mut changes = std::mem::take(&mut self.changes);
         changes.take(now_ns, |cpu, activity, time_ns| {

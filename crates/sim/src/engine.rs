@@ -351,7 +351,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         if self.sched.softirq_pending(cpu) {
             self.softirqs(cpu);
         }
-        self.sched.settle(cpu, &mut self.platform);
+        self.settle(cpu);
         if self.platform.clock_ns != since_ns {
             self.platform.cpus[index].irq_ns += self.platform.clock_ns - since_ns;
         }
@@ -393,8 +393,11 @@ impl<'a, O: Observer> Engine<'a, O> {
         if self.platform.cpus[index].ipi_ns <= self.platform.clock_ns {
             self.answer(cpu);
         }
-        self.platform.broadcast_interrupt(cpu);
-        self.device_interrupts(cpu);
+        let state = &self.platform.cpus[index];
+        if state.broadcast_ns.min(state.device_ns) <= self.platform.clock_ns {
+            self.platform.broadcast_interrupt(cpu);
+            self.device_interrupts(cpu);
+        }
         if self.platform.cpus[index].timers.next_ns() <= self.platform.clock_ns {
             let began_ns = self.platform.clock_ns;
             self.platform.clock_ns += costs.irq_ns;
@@ -500,10 +503,18 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.restart_tick(cpu);
         }
         let next = self.sched.schedule(cpu, &mut self.platform);
-        self.sched.settle(cpu, &mut self.platform);
+        self.settle(cpu);
         if prev.is_none() && next.is_some() && self.platform.cpus[cpu.index()].tick_ns == NEVER {
             self.arm_tick(cpu);
             self.platform.tell_tick_armed(cpu);
+        }
+    }
+
+    /// Charges what the kernel touched of its cache lines, if those are modelled.
+    #[inline]
+    fn settle(&mut self, cpu: CpuId) {
+        if self.platform.coherence.is_some() {
+            self.sched.settle(cpu, &mut self.platform);
         }
     }
 
@@ -555,7 +566,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             let step = self.step(cpu, task);
             let goes_on = matches!(step, Step::Done | Step::Instant);
             if step != Step::Instant {
-                self.sched.settle(cpu, &mut self.platform);
+                self.settle(cpu);
             }
             let state = &mut self.platform.cpus[cpu.index()];
             if goes_on && self.platform.clock_ns == before_ns {

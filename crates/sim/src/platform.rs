@@ -173,22 +173,35 @@ impl Cpu {
     }
 
     /// Brings the remaining work to `now_ns`, if it computes.
+    #[inline]
     pub fn progress(&mut self, now_ns: u64) {
-        if let Doing::Computing { since_ns, work_left, wall } = &mut self.doing
-            && now_ns > *since_ns
+        if let Doing::Computing { since_ns, .. } = self.doing
+            && now_ns > since_ns
         {
-            let mut advance = |speed: u64, until_ns: u64| {
-                let passed_ns = until_ns.saturating_sub(*since_ns);
-                let rate = if *wall { FULL_SPEED } else { speed.min(self.pace) };
-                *work_left = work_left.saturating_sub(passed_ns.saturating_mul(rate));
-                self.computed_ns += passed_ns;
-                *since_ns += passed_ns;
-            };
-            while let Some((speed, until_ns)) = self.share.next(now_ns) {
-                advance(speed, until_ns);
+            if self.share.changes(now_ns) {
+                self.progress_through_changes(now_ns);
             }
-            advance(self.share.speed(), now_ns);
+            self.advance(self.share.speed(), now_ns);
             self.ahead = false;
+        }
+    }
+
+    /// Brings the remaining work to the last change of its siblings until `now_ns`.
+    #[inline(never)]
+    fn progress_through_changes(&mut self, now_ns: u64) {
+        while let Some((speed, until_ns)) = self.share.next(now_ns) {
+            self.advance(speed, until_ns);
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, speed: u64, until_ns: u64) {
+        if let Doing::Computing { since_ns, work_left, wall } = &mut self.doing {
+            let passed_ns = until_ns.saturating_sub(*since_ns);
+            let rate = if *wall { FULL_SPEED } else { speed.min(self.pace) };
+            *work_left = work_left.saturating_sub(passed_ns.saturating_mul(rate));
+            self.computed_ns += passed_ns;
+            *since_ns += passed_ns;
         }
     }
 
@@ -421,6 +434,7 @@ impl<O: Observer> Platform<'_, O> {
 
     /// The CPU starts or stops being busy: its power changes, and the speed of its core's threads,
     /// with which it shares resources as soon as it begins to wake.
+    #[inline]
     pub fn set_activity(&mut self, cpu: CpuId, activity: Activity) {
         let now_ns = self.clock_ns;
         self.energy.set(self.machine, cpu, activity, (now_ns, self.horizon_ns));
@@ -441,6 +455,7 @@ impl<O: Observer> Platform<'_, O> {
     }
 
     /// A sibling of `cpu` becomes busy now, or idle.
+    #[inline(never)]
     fn share_core(&mut self, cpu: usize, busy: bool) {
         // No event of it is before the present one any more, so what it did until here is settled,
         // and what is ahead of here is noted for when it comes there.
@@ -544,7 +559,8 @@ impl<O: Observer> Hardware for Platform<'_, O> {
         }
     }
 
-    #[inline]
+    // Who calls knows the point, of whose events little is left if nobody observes.
+    #[inline(always)]
     fn trace(&mut self, cpu: CpuId, point: TracePoint) {
         match point {
             TracePoint::Switch { prev, reason, next } => {

@@ -61,6 +61,12 @@ impl CoreShare {
         self.ahead.insert(at, (time_ns, busy));
     }
 
+    /// Something changes until `until_ns`.
+    #[inline]
+    pub fn changes(&self, until_ns: u64) -> bool {
+        self.ahead.first().is_some_and(|&(time_ns, _)| time_ns <= until_ns)
+    }
+
     /// The next change if it is at `until_ns` at the latest, which is then reached: the work per ns
     /// up to it, and when it is.
     #[inline]

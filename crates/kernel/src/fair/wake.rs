@@ -353,14 +353,21 @@ impl WakePath<'_> {
         if looks == 0 {
             return None;
         }
-        let mut cpus = self.domains.get(llc).span & *task.allowed;
+        let domains = self.domains;
+        // Most tasks may use all CPUs, and a set of these is large to copy.
+        let (mut cpus, may_use, beyond);
+        cpus = &domains.get(llc).span;
+        if !cpus.is_subset(task.allowed) {
+            may_use = *cpus & *task.allowed;
+            cpus = &may_use;
+        }
         let from = CpuId(target.0 + 1);
         let mut idle_cpu = None;
         if self.clusters_matter()
-            && let Some(cluster) = self.domains.ring(llc).next()
+            && let Some(cluster) = domains.ring(llc).next()
             && cluster.flags.has(DomainFlags::CLUSTER)
         {
-            let near = cpus & cluster.span;
+            let near = *cpus & cluster.span;
             if !has_idle_core {
                 match self.first_free(&near, from, &mut looks) {
                     ControlFlow::Break(found) => return found,
@@ -371,10 +378,11 @@ impl WakePath<'_> {
             } else {
                 idle_cpu = self.free_thread(&near, from);
             }
-            cpus -= cluster.span;
+            beyond = *cpus - cluster.span;
+            cpus = &beyond;
         }
         if !has_idle_core {
-            return self.first_free(&cpus, from, &mut looks).break_value().flatten();
+            return self.first_free(cpus, from, &mut looks).break_value().flatten();
         }
         if let Some(cpu) = cpus.next_wrapping_and(&self.census.idle_cores, from) {
             return Some((cpu, WakeRule::IdleCore));
@@ -382,7 +390,7 @@ impl WakePath<'_> {
         let llc_id = self.domains.llc_id(target);
         self.llcs[llc_id.index()].has_idle_cores = false;
         *cleared = Some(llc_id);
-        idle_cpu.or_else(|| self.free_thread(&cpus, from)).map(|cpu| (cpu, WakeRule::FreeCpu))
+        idle_cpu.or_else(|| self.free_thread(cpus, from)).map(|cpu| (cpu, WakeRule::FreeCpu))
     }
 
     /// The first free CPU of `cpus` from `from` round, if it is among as many as may be looked at;

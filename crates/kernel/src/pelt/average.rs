@@ -195,7 +195,7 @@ impl Avg {
         crossed
     }
 
-    #[inline]
+    #[inline(always)]
     fn update(&mut self, now: u64, load: u64, runnable: u64, running: bool, weight: u64) -> bool {
         let crossed = self.update_sums(now, load, runnable, running);
         if crossed {

@@ -147,7 +147,11 @@ impl RunQueue {
         let now = self.clock.pelt();
         let weight = entity.load.weight;
         let attached = task.avg.last_update_time != 0;
-        if attached && !task.avg.is_current(now) {
+        let current = attached && task.avg.is_current(now);
+        if current && self.removed.count == 0 && self.avg.is_current(now) {
+            return;
+        }
+        if attached && !current {
             let activity = EntityActivity {
                 on_rq: entity.on_rq,
                 runnable: u64::from(entity.on_rq && !entity.sched_delayed),
@@ -196,12 +200,16 @@ pub(super) enum Averages {
 impl Scheduler {
     /// Brings a run queue's clocks to the present (`update_rq_clock()`). Another CPU's queue may
     /// have been stamped ahead of the executing CPU's clock; time never goes back.
+    #[inline]
     pub(super) fn update_clock(&mut self, cpu: CpuId, hardware: &mut impl Hardware) {
-        let rq = &mut self.rqs[cpu.index()];
-        let delta_ns = hardware.now_ns().saturating_sub(rq.clock.clock);
-        if delta_ns == 0 {
-            return;
+        let delta_ns = hardware.now_ns().saturating_sub(self.rqs[cpu.index()].clock.clock);
+        if delta_ns != 0 {
+            self.advance_clock(cpu, delta_ns, hardware);
         }
+    }
+
+    fn advance_clock(&mut self, cpu: CpuId, delta_ns: u64, hardware: &mut impl Hardware) {
+        let rq = &mut self.rqs[cpu.index()];
         let irq_ns = hardware.take_irq_ns(cpu);
         let frequency = hardware.frequency_capacity(cpu);
         let capacity = self.cpus[cpu.index()].capacity_orig;

@@ -161,8 +161,9 @@ impl Menu {
     /// The length that the last sleeps had in common, us, or `u32::MAX`
     /// (`get_typical_interval()`). 6.1 gives up early when it cannot beat `limit_us`.
     ///
-    /// One pass finds all that the kernel's passes compute anew, since each of them leaves out
-    /// the longest sleep. Endless sleeps and equal longest ones go the kernel's way.
+    /// Each of the kernel's passes leaves out the longest sleep and computes all anew; here the sums
+    /// are corrected, and the longest sleeps sought only if the first pass does not do. Endless
+    /// sleeps and equal longest ones go the kernel's way.
     pub(super) fn typical_interval_us(&self, limit_us: u32) -> u32 {
         let (mut sum, mut squares) = (0_u64, 0_u64);
         for value in self.intervals_us {

@@ -1,5 +1,8 @@
 //! Group statistics and group types, the currency of placement and balancing.
 
+use super::sums::CpuSums;
+use super::topology::Group;
+
 /// What a group of CPUs is like, from the best place to pull to up to the best to pull from
 /// (`enum group_type`, 6.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,90 +78,56 @@ impl GroupStats {
         nr_preferred_running: 0,
     };
 
-    /// Sets the type, and the average load where it means something (`group_classify()`).
+    /// Of a group whose CPUs come to these sums.
+    #[inline]
+    pub fn of(group: &Group, sums: &CpuSums) -> GroupStats {
+        GroupStats {
+            load: sums.load,
+            capacity: group.capacity,
+            util: sums.util,
+            runnable: sums.runnable,
+            sum_nr_running: sums.nr_running,
+            sum_h_nr_running: sums.h_nr_queued,
+            idle_cpus: sums.idle_cpus,
+            weight: group.weight,
+            ..GroupStats::EMPTY
+        }
+    }
+
+    /// Sets the type (`group_classify()`).
+    #[inline]
     pub fn classify(&mut self, imbalance_pct: u32, imbalanced: bool) {
-        let fill = Fill {
-            capacity: self.capacity,
-            util: self.util,
-            runnable: self.runnable,
-            tasks: self.sum_nr_running,
-            weight: self.weight,
-        };
-        let signs = Signs {
-            imbalanced,
-            asym_packing: self.asym_packing,
-            smt_balance: self.smt_balance,
-            misfit: self.misfit_task_load != 0,
-        };
-        self.group_type = signs.classify(&fill, imbalance_pct);
-    }
-}
-
-/// What tells how full a group is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fill {
-    /// Capacity of the group.
-    pub capacity: u64,
-    /// Sum of utilisation.
-    pub util: u64,
-    /// Sum of runnable averages.
-    pub runnable: u64,
-    /// Tasks of all classes.
-    pub tasks: u32,
-    /// CPUs.
-    pub weight: u32,
-}
-
-impl Fill {
-    /// `group_has_capacity()`.
-    #[inline]
-    fn has_capacity(&self, imbalance_pct: u32) -> bool {
-        let pct = u64::from(imbalance_pct);
-        self.tasks < self.weight
-            || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
-    }
-
-    /// `group_is_overloaded()`; not the opposite of [`Fill::has_capacity`]: a group with exactly
-    /// enough tasks is neither.
-    #[inline]
-    fn is_overloaded(&self, imbalance_pct: u32) -> bool {
-        let pct = u64::from(imbalance_pct);
-        self.tasks > self.weight
-            && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100)
-    }
-}
-
-/// What else is known of a group.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Signs {
-    /// Affinity kept it from being balanced.
-    pub imbalanced: bool,
-    /// Busy on CPUs that are not preferred.
-    pub asym_packing: bool,
-    /// SMT balance wanted.
-    pub smt_balance: bool,
-    /// It has a task that does not fit.
-    pub misfit: bool,
-}
-
-impl Signs {
-    /// `group_classify()`.
-    #[inline]
-    pub fn classify(self, fill: &Fill, imbalance_pct: u32) -> GroupType {
-        if fill.is_overloaded(imbalance_pct) {
+        self.group_type = if self.is_overloaded(imbalance_pct) {
             GroupType::Overloaded
-        } else if self.imbalanced {
+        } else if imbalanced {
             GroupType::Imbalanced
         } else if self.asym_packing {
             GroupType::AsymPacking
         } else if self.smt_balance {
             GroupType::SmtBalance
-        } else if self.misfit {
+        } else if self.misfit_task_load != 0 {
             GroupType::MisfitTask
-        } else if !fill.has_capacity(imbalance_pct) {
+        } else if !self.has_capacity(imbalance_pct) {
             GroupType::FullyBusy
         } else {
             GroupType::HasSpare
-        }
+        };
+    }
+
+    /// `group_has_capacity()`.
+    #[inline]
+    fn has_capacity(&self, imbalance_pct: u32) -> bool {
+        let pct = u64::from(imbalance_pct);
+        self.sum_nr_running < self.weight
+            || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
+    }
+
+    /// `group_is_overloaded()`; not the opposite of [`GroupStats::has_capacity`]: a group with
+    /// exactly enough tasks is neither.
+    #[inline]
+    fn is_overloaded(&self, imbalance_pct: u32) -> bool {
+        let pct = u64::from(imbalance_pct);
+        self.sum_nr_running > self.weight
+            && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100)
     }
 }

@@ -16,7 +16,7 @@ pub enum FairRules {
 }
 
 /// The fair tasks of one CPU (`struct cfs_rq`). They live in a table of the caller's, which every
-/// call is handed.
+/// call is handed. Both kinds stand at the same place, so that what they have in common does, too.
 #[derive(Clone, Debug)]
 #[repr(u8)]
 pub enum FairQueue {

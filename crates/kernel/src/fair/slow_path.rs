@@ -333,18 +333,7 @@ impl SlowPath<'_> {
         sums: &Sums,
         parts: &Parts,
     ) -> GroupStats {
-        let part = sums.of(parts, self.cpus);
-        let mut stats = GroupStats {
-            load: part.load,
-            capacity: group.capacity,
-            util: part.util,
-            runnable: part.runnable,
-            sum_nr_running: part.nr_running,
-            sum_h_nr_running: part.h_nr_queued,
-            idle_cpus: part.idle_cpus,
-            weight: group.weight,
-            ..GroupStats::EMPTY
-        };
+        let mut stats = GroupStats::of(group, &sums.of(parts, self.cpus));
         judge(&mut stats, domain, group);
         stats
     }

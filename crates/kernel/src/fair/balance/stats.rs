@@ -3,7 +3,7 @@
 
 use super::{Balance, CpuIdle, DomainStats, SourceKind, follows_priority, is_core_idle};
 use crate::fair::capacity::{capacity_greater, is_reduced};
-use crate::fair::group::{Fill, GroupStats, GroupType, Signs};
+use crate::fair::group::{GroupStats, GroupType};
 use crate::fair::sums::{CpuSums, Parts, Sums};
 use crate::fair::topology::{Domain, DomainFlags, Group};
 use crate::fair::view::CpuState;
@@ -261,41 +261,18 @@ impl<'a> Search<'a, '_> {
         let balance = self.balance;
         let pulls = !local && balance.idle.is_idle();
         let threads = group.flags.has(DomainFlags::SHARE_CPUCAPACITY);
-        let signs = Signs {
-            imbalanced: group.imbalance,
+        let mut stats = GroupStats {
             asym_packing: pulls && self.packs && balance.packs_from(self.domain, group, sums),
             smt_balance: pulls && balance.rules.smt_groups && threads && sums.h_nr_queued > 1,
-            misfit: extra.misfit_task_load != 0,
-        };
-        let fill = Fill {
-            capacity: group.capacity,
-            util: sums.util,
-            runnable: sums.runnable,
-            tasks: sums.nr_running,
-            weight: group.weight,
-        };
-        let group_type = signs.classify(&fill, self.domain.imbalance_pct);
-        let avg_load = match group_type {
-            GroupType::Overloaded => sums.load * 1024 / group.capacity.max(1),
-            _ => 0,
-        };
-        let stats = GroupStats {
-            avg_load,
-            load: sums.load,
-            capacity: group.capacity,
-            util: sums.util,
-            runnable: sums.runnable,
-            sum_nr_running: sums.nr_running,
-            sum_h_nr_running: sums.h_nr_queued,
-            idle_cpus: sums.idle_cpus,
-            weight: group.weight,
-            group_type,
-            asym_packing: signs.asym_packing,
-            smt_balance: signs.smt_balance,
             misfit_task_load: extra.misfit_task_load,
             nr_numa_running: extra.nr_numa_running,
             nr_preferred_running: extra.nr_preferred_running,
+            ..GroupStats::of(group, sums)
         };
+        stats.classify(self.domain.imbalance_pct, group.imbalance);
+        if stats.group_type == GroupType::Overloaded {
+            stats.avg_load = stats.load * 1024 / stats.capacity.max(1);
+        }
         if local {
             self.stats.local = Some((group, stats));
         } else if self.is_busier(group, &stats) {

@@ -1,11 +1,15 @@
 //! Sets of CPUs as fixed-size bitsets (`struct cpumask`).
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Not, Sub, SubAssign};
 use std::str::FromStr;
 
+mod iter;
+
+pub use iter::{Both, Iter};
+
 use crate::{CPUS_MAX, CpuId};
+use iter::{bits, lowest};
 
 const WORDS: usize = CPUS_MAX / 64;
 
@@ -196,8 +200,8 @@ impl CpuSet {
 
     /// The CPUs that are in both sets, in ascending order, without building the cut.
     #[inline]
-    pub fn iter_and<'a>(&'a self, other: &'a Self) -> IterAnd<'a> {
-        IterAnd { sets: [self, other], word: 0, index: 0, beyond: self.used & other.used }
+    pub fn iter_and<'a>(&'a self, other: &'a Self) -> Iter<Both<'a>> {
+        Iter::over(Both(self, other))
     }
 
     /// How many CPUs of the set a walk from `from` up, and behind the end from CPU 0 on, meets until
@@ -435,111 +439,6 @@ impl Extend<CpuId> for CpuSet {
         for cpu in cpus {
             self.insert(cpu);
         }
-    }
-}
-
-/// The numbers of the bits that are set, ascending.
-#[inline]
-fn bits(mut set: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
-        set &= set - 1;
-        Some(bit)
-    })
-}
-
-/// The lowest CPU of a word that is not 0.
-#[inline]
-fn lowest(index: usize, word: u64) -> CpuId {
-    CpuId(index as u32 * 64 + word.trailing_zeros())
-}
-
-/// The CPUs of a set in ascending order.
-#[derive(Clone, Debug)]
-pub struct Iter<S> {
-    set: S,
-    /// What is left of the word at `index`.
-    word: u64,
-    index: usize,
-    /// The words after it.
-    beyond: u32,
-}
-
-impl<S: Borrow<CpuSet>> Iter<S> {
-    #[inline]
-    fn over(set: S) -> Self {
-        let beyond = set.borrow().used;
-        Iter { set, word: 0, index: 0, beyond }
-    }
-}
-
-impl<S: Borrow<CpuSet>> Iterator for Iter<S> {
-    type Item = CpuId;
-
-    #[inline]
-    fn next(&mut self) -> Option<CpuId> {
-        if self.word == 0 {
-            if self.beyond == 0 {
-                return None;
-            }
-            self.index = self.beyond.trailing_zeros() as usize;
-            self.beyond &= self.beyond - 1;
-            self.word = self.set.borrow().words[self.index];
-        }
-        let cpu = lowest(self.index, self.word);
-        self.word &= self.word - 1;
-        Some(cpu)
-    }
-}
-
-/// The CPUs that are in two sets, in ascending order.
-#[derive(Clone, Debug)]
-pub struct IterAnd<'a> {
-    sets: [&'a CpuSet; 2],
-    /// What is left of the word at `index`.
-    word: u64,
-    index: usize,
-    /// The words after it.
-    beyond: u32,
-}
-
-impl Iterator for IterAnd<'_> {
-    type Item = CpuId;
-
-    #[inline]
-    fn next(&mut self) -> Option<CpuId> {
-        while self.word == 0 {
-            if self.beyond == 0 {
-                return None;
-            }
-            self.index = self.beyond.trailing_zeros() as usize;
-            self.beyond &= self.beyond - 1;
-            let [a, b] = self.sets;
-            self.word = a.words[self.index] & b.words[self.index];
-        }
-        let cpu = lowest(self.index, self.word);
-        self.word &= self.word - 1;
-        Some(cpu)
-    }
-}
-
-impl<'a> IntoIterator for &'a CpuSet {
-    type Item = CpuId;
-    type IntoIter = Iter<&'a CpuSet>;
-
-    #[inline]
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl IntoIterator for CpuSet {
-    type Item = CpuId;
-    type IntoIter = Iter<CpuSet>;
-
-    #[inline]
-    fn into_iter(self) -> Self::IntoIter {
-        Iter::over(self)
     }
 }
 

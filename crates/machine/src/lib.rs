@@ -23,7 +23,7 @@ mod units;
 
 pub use costs::{CacheCosts, PathCosts, Proximity, SmtCurve, UncorePower};
 pub use cpu_type::{CpuType, IdleState, Opp};
-pub use cpuset::{CpuSet, CpuSetError, Iter, IterAnd};
+pub use cpuset::{Both, CpuSet, CpuSetError, Iter};
 pub use error::MachineError;
 pub use file::{Numbering, Regular};
 pub use group_state::GroupState;

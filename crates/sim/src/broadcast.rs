@@ -7,8 +7,9 @@
 //! finds out whose events have come and sends those CPUs the interrupts that theirs would have
 //! been. It is not called off when a CPU wakes up early, so that some interrupts find nothing.
 
+use crate::cpu::Ipi;
 use crate::observe::Observer;
-use crate::platform::{Ipi, Platform};
+use crate::platform::Platform;
 use crate::queue::NEVER;
 use schedlab_machine::{BroadcastIrq, CpuId, CpuSet, Machine};
 

@@ -1,11 +1,11 @@
 //! What comes to a CPU from outside the tasks: interrupts of devices, by themselves and after
 //! requests of tasks, and the time for which the host of a virtual machine holds a wake-up up.
 
+use crate::cpu::{Doing, Ipi};
 use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::objects::Object;
 use crate::observe::Observer;
-use crate::platform::{Doing, Ipi};
 use crate::queue::NEVER;
 use crate::timer_queue::Timer;
 use schedlab_kernel::fair::TaskId;

@@ -4,6 +4,7 @@
 
 use crate::broadcast::Broadcast;
 use crate::coherence::{Coherence, KernelLines};
+use crate::cpu::{Cpu, Doing, FULL_SPEED, Ipi, POLLED};
 use crate::decisions::Decisions;
 use crate::devices::{Arrivals, Requests};
 use crate::energy::{EnergyMeter, deepest};
@@ -18,7 +19,7 @@ use crate::lines::Lines;
 use crate::objects::Object;
 use crate::observe::{Digest, Observer};
 use crate::outcome::{Ending, Outcome, Settings};
-use crate::platform::{Cpu, Doing, FULL_SPEED, Ipi, POLLED, Platform};
+use crate::platform::Platform;
 use crate::queue::{EventQueue, NEVER};
 use crate::random::Pcg;
 use crate::share::CoreShare;

@@ -1,9 +1,9 @@
 //! What a run yields, once it has ended.
 
+use crate::cpu::Doing;
 use crate::engine::Engine;
 use crate::observe::Observer;
 use crate::outcome::{CpuTimes, Ending, Outcome, TaskSummary};
-use crate::platform::Doing;
 use schedlab_kernel::fair::TaskId;
 use schedlab_kernel::sched::BalanceCounts;
 use schedlab_machine::CpuId;

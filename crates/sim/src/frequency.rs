@@ -1,10 +1,11 @@
 //! CPU frequencies: a domain's change takes the hardware's transition latency, one at a time, and
 //! from then on its CPUs compute, and draw power, at the new operating point.
 
+use crate::cpu::Doing;
 use crate::engine::Engine;
 use crate::observe::Observer;
 use crate::outcome::Settings;
-use crate::platform::{Doing, Platform};
+use crate::platform::Platform;
 use crate::queue::NEVER;
 use schedlab_kernel::cpufreq::{CpufreqGovernor, Policy, Request, Schedutil};
 use schedlab_machine::{CpuId, CpuSet, Machine};

@@ -1,10 +1,11 @@
 //! The idle loop: which state a CPU enters, and what happens when it leaves it.
 
+use crate::cpu::{Cpu, Doing};
 use crate::energy::Activity;
 use crate::engine::Engine;
 use crate::idle_counts::IdleCounts;
 use crate::observe::Observer;
-use crate::platform::{Cpu, Doing, Platform};
+use crate::platform::Platform;
 use crate::queue::NEVER;
 use schedlab_kernel::cpuidle::{
     AnyGovernor, Config, Governor, IdleHardware, OwnKind, Served, SleepLength, State,

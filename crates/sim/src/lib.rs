@@ -6,6 +6,7 @@ mod c2c;
 mod changes;
 mod coherence;
 mod contention;
+mod cpu;
 mod decisions;
 mod devices;
 mod energy;

@@ -1,9 +1,10 @@
 //! How tasks come into being and end.
 
+use crate::cpu::FULL_SPEED;
 use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::observe::Observer;
-use crate::platform::{FULL_SPEED, pid};
+use crate::platform::pid;
 use crate::queue::NEVER;
 use crate::random::Pcg;
 use schedlab_kernel::deadline::entity::Reservation;

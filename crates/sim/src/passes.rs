@@ -1,9 +1,9 @@
 //! Tasks that go through blocks of memory.
 
+use crate::cpu::FULL_SPEED;
 use crate::engine::Engine;
 use crate::interpret::Step;
 use crate::observe::Observer;
-use crate::platform::FULL_SPEED;
 use schedlab_kernel::fair::TaskId;
 use schedlab_machine::CpuId;
 use schedlab_workload::program::{MetricId, ObjectId, ObjectKind, Op, Which};

@@ -3,7 +3,7 @@
 //! A kernel path runs to completion on its own CPU's clock, so a sibling may be known to fall asleep
 //! at a time that this thread has yet to reach. Until then it counts as busy.
 
-use crate::platform::FULL_SPEED;
+use crate::cpu::FULL_SPEED;
 use schedlab_machine::{CpuId, Machine};
 
 /// A thread's share of its core.

@@ -11,7 +11,7 @@
 //! Simplifications: all CPUs at one block proceed at one speed, whichever is nearer to its lines;
 //! arrivals at lines are independent; what lies in a cache is decided by sizes alone.
 
-use crate::platform::FULL_SPEED;
+use crate::cpu::FULL_SPEED;
 use schedlab_machine::{CpuId, Machine};
 use schedlab_workload::Bound;
 use schedlab_workload::program::{Block, ObjectKind, Pattern, WORD_BYTES};

@@ -1,8 +1,8 @@
 //! What must hold between any two events, as a check that tests run.
 
+use crate::cpu::Doing;
 use crate::engine::Engine;
 use crate::observe::Observer;
-use crate::platform::Doing;
 use crate::queue::NEVER;
 use schedlab_machine::CpuId;
 

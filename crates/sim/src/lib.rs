@@ -33,6 +33,7 @@ mod random;
 mod record;
 mod share;
 mod simulate;
+mod start;
 mod streams;
 mod sync;
 mod timer_queue;

@@ -182,6 +182,30 @@ fn an_idle_cpu_balances_when_the_short_runs_of_others_are_over() {
 }
 
 #[test]
+fn who_finds_nobody_held_up_any_more_does_not_wait() {
+    // CPU 1 takes the one who is held up away as soon as it has nothing else to do.
+    let both: CpuSet = [CpuId(0), CpuId(1)].into_iter().collect();
+    let mut late = task("late", Policy::Normal, 1_000, 8_000);
+    late.attributes.affinity = Some(both);
+    let busy = |name: &str, cpu: u32, run_us: u64| {
+        let mut busy = task(name, Policy::Normal, 500, 0);
+        busy.attributes.affinity = Some(CpuSet::of(CpuId(cpu)));
+        *busy.steps.last_mut().expect("a run") = Step::Run(run_us * US);
+        RecordedTask { cpu, ..busy }
+    };
+    let (here, mut there) = (busy("here", 0, 3_500), busy("there", 1, 1_000));
+    // It balances every other time that it idles, by chance.
+    let nap = [Step::Sleep { ns: 50 * US, slack_ns: 0 }, Step::Run(50 * US)];
+    there.steps.extend(std::iter::repeat_n(nap, 10).flatten());
+    let others = [here, there];
+    let prompt = task("prompt", Policy::Normal, 5_000, 0);
+    let waits = waits_us([late, prompt].into_iter().chain(others).collect());
+    let wait = |name: &str| waits.iter().find(|(comm, _)| comm == name).map(|(_, us)| *us);
+    assert!(wait("late").is_some_and(|us| us < 3_000), "{waits:?}");
+    assert!(wait("prompt").is_some_and(|us| us < 50), "{waits:?}");
+}
+
+#[test]
 fn who_follows_interrupts_runs_where_they_come() {
     let ran_on = |follows_interrupts| {
         let mut woken = task("woken", Policy::Normal, 10_000, 2_000);

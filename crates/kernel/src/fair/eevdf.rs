@@ -97,6 +97,7 @@ impl EevdfQueue {
 
     /// The weighted average of all virtual run times, towards which the zero point moves. Rounded
     /// down, so that an entity placed there is eligible (`avg_vruntime()`).
+    #[inline]
     pub fn average_vruntime(&mut self, entities: &[Entity]) -> u64 {
         let mut weight = self.avg_load;
         let mut delta = 0;
@@ -152,12 +153,14 @@ impl EevdfQueue {
         (average.wrapping_sub(entity.vruntime) as i64).clamp(-limit, limit)
     }
 
+    #[inline]
     fn update_lag(&mut self, entities: &mut [Entity], id: TaskId) {
         let average = self.average_vruntime(entities);
         let lag = self.lag(average, &entities[id.0 as usize]);
         entities[id.0 as usize].vlag = lag;
     }
 
+    #[inline]
     fn insert(&mut self, entities: &[Entity], id: TaskId) {
         let Entity { deadline, vruntime, load, .. } = entities[id.0 as usize];
         let weight = load.unscaled() as i64;
@@ -181,6 +184,7 @@ impl EevdfQueue {
 
     /// Gives an entity that joins the queue its virtual time and deadline (`place_entity()`). Its
     /// lag is inflated, because its own weight will pull the average towards it.
+    #[inline]
     fn place(&mut self, entities: &mut [Entity], id: TaskId, why: Enqueue) {
         let average = self.average_vruntime(entities);
         let running_weight = self.running(entities).map_or(0, |running| running.load.unscaled());
@@ -209,6 +213,7 @@ impl EevdfQueue {
     /// Accounts the current entity's run time up to `now_ns` of the task clock, renews its
     /// deadline when its request is served, and asks for a reschedule when someone else should
     /// run (`update_curr()`). Returns the time accounted, ns.
+    #[inline]
     pub fn update_curr(&mut self, entities: &mut [Entity], now_ns: u64) -> u64 {
         let Some(id) = self.curr else { return 0 };
         let curr = &mut entities[id.0 as usize];
@@ -248,6 +253,7 @@ impl EevdfQueue {
 
     /// Adds an entity (`enqueue_entity()`), or revives it if it is queued as delayed, which is
     /// what `true` says.
+    #[inline]
     pub fn enqueue(
         &mut self,
         entities: &mut [Entity],
@@ -299,6 +305,7 @@ impl EevdfQueue {
 
     /// Takes an entity off the queue (`dequeue_entity()`). `false` if it sleeps, but stays queued
     /// as delayed because it had more than its share.
+    #[inline]
     pub fn dequeue(
         &mut self,
         entities: &mut [Entity],
@@ -338,6 +345,7 @@ impl EevdfQueue {
 
     /// The entity that EEVDF would run next, or `None` on an empty queue (`pick_eevdf()`). Within
     /// its protected slice the current one keeps the CPU while it is eligible.
+    #[inline]
     pub fn peek(&self, entities: &[Entity]) -> Option<TaskId> {
         let running = self.curr.filter(|&id| entities[id.0 as usize].on_rq);
         if self.nr_running == 1 {

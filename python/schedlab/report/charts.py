@@ -30,6 +30,9 @@ POINTS = 160
 BINS_PER_DECADE = 8
 """Of the idle histogram."""
 
+MICROSECONDS = "datum.label && datum.value < 1 ? format(datum.value, '~g') : datum.label"
+"""What a logarithmic axis of microseconds makes of its labels: 0.1 is not to read "100m"."""
+
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Arial, sans-serif"
 
 
@@ -123,7 +126,7 @@ def latency_distribution(points: list[dict[str, Any]]) -> dict[str, Any]:
                 "latency_us:Q",
                 title="wakeup latency (µs)",
                 scale=alt.Scale(type="log", nice=False),
-                axis=alt.Axis(format="~s", tickCount=6),
+                axis=alt.Axis(format="~s", labelExpr=MICROSECONDS, tickCount=6),
             ),
             y=alt.Y(
                 "slower_pct:Q",
@@ -180,7 +183,7 @@ def idle_histogram(bins: list[dict[str, Any]], states: Sequence[IdleState]) -> d
         "from_us:Q",
         title="idle period (µs)",
         scale=alt.Scale(type="log", nice=False),
-        axis=alt.Axis(format="~s", tickCount=6, grid=False),
+        axis=alt.Axis(format="~s", labelExpr=MICROSECONDS, tickCount=6, grid=False),
     )
     bars = (
         alt.Chart(alt.InlineData(values=bins))

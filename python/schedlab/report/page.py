@@ -61,6 +61,8 @@ def render(report: Report, studies: Sequence[StudyResult] = ()) -> str:
 
     template = environment().get_template("page.html.j2")
     specs = _charts(report)
+    samples = report.latency_samples
+    names = 0 if samples is None else samples["comm"].n_unique()
     packed = pack(report.timeline, list(report.idle_states))
     scripts = [_own_script()]
     if specs:
@@ -85,6 +87,7 @@ def render(report: Report, studies: Sequence[StudyResult] = ()) -> str:
             "sleeps": report.timeline.sleeps.height,
             "tasks": len(packed.meta["tasks"]),
         },
+        left_out=names > charts.SERIES,
         series=charts.SERIES,
         rows=LATENCY_ROWS,
     )

@@ -2,6 +2,7 @@
 //! mostly of other classes, or asleep, that is what most attempts find.
 
 use super::Balance;
+use crate::fair::sums::Sums;
 use crate::fair::topology::{DomainFlags, Group};
 
 /// What an attempt leaves behind although there is nothing to pull.
@@ -16,7 +17,8 @@ pub struct Quiet {
 
 impl Balance<'_> {
     /// What [`Balance::domain_stats`] and [`Balance::imbalance`] would come to, if it is plain that
-    /// they find nothing to pull: no group but the own one has fair tasks. `None` if that is not so,
+    /// they find nothing to pull: no group but the own one has fair tasks, or each is a CPU with one
+    /// task at most, and nothing else takes capacity from those. `None` if that is not so,
     /// or if they look for more, since CPUs differ, energy counts, or not all CPUs take part.
     pub fn quiet(&self) -> Option<Quiet> {
         let domain = self.domain();
@@ -30,7 +32,13 @@ impl Balance<'_> {
             (calm, calm && domain.groups.iter().any(|group| group.span.intersects(loaded)))
         } else {
             let home = self.domains.ring(membership).next()?;
-            let calm = !queued.intersects_beyond(&domain.span, &home.span);
+            // One task is pulled from no CPU that is a group by itself.
+            let single = self.level == 0
+                && home.weight == 1
+                && !domain.flags.has(DomainFlags::ASYM_PACKING)
+                && self.sums.is_some_and(Sums::suffice);
+            let waiting = if single { loaded } else { queued };
+            let calm = !waiting.intersects_beyond(&domain.span, &home.span);
             (calm && home.span.contains(self.dst_cpu), domain.span.intersects(loaded))
         };
         let quiet = calm && !self.asymmetric() && !self.energy_aware && self.everyone(domain);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +44,19 @@ def test_parquet_and_csv_are_the_events(tmp_path: Path) -> None:
     # In CSV, an empty name and none look the same.
     names = pl.col(pl.String).replace("", None)
     assert pl.read_csv(tmp_path / "c", schema=events.schema).equals(events.with_columns(names))
+
+
+def test_parquet_is_written_through_a_link_and_to_no_pipe(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link.parquet", tmp_path / "pipe.parquet"
+    link.symlink_to("target.parquet")
+    convert_trace(MENU, "parquet", link)
+    assert link.is_symlink()
+    assert pl.read_parquet(tmp_path / "target.parquet").height == read_trace(MENU).events.height
+    os.mkfifo(pipe)
+    refused = run(MENU, "--to", "parquet", "-o", pipe)
+    assert refused.exit_code == 2
+    assert f"Error: {pipe}: it is no file" in refused.output
+    assert pipe.is_fifo()
 
 
 def test_parquet_names_the_trace_it_came_from_and_keeps_groups_small(tmp_path: Path) -> None:

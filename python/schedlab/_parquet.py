@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ def write_events(tables: EventTables, path: Path) -> None:
         return dict(zip(names, map(str, tables.origin()), strict=True))
 
     schema = pl.DataFrame(tables.empty()).schema
+    # A link is written through; nothing may take the place of a device or a pipe.
+    path = path.resolve()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.ESPIPE, "it is no file, as Parquet needs; write .csv there", str(path))
     partial = path.with_name(f"{path.name}.part")
     try:
         with partial.open("wb"):

@@ -35,7 +35,7 @@ use crate::strings::Strings;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Takes events in time order and writes them in one format.
 pub trait EventWriter {
@@ -116,8 +116,8 @@ impl Tally {
 }
 
 /// Writes all that is left of `source` to a file. `progress` is told the bytes read and the bytes
-/// in all; its `false` gives up, and the answer is then `None`. The file appears under its name once
-/// it is complete.
+/// in all; its `false` gives up, and the answer is then `None`. The file appears under its name, or
+/// where a link of that name leads, once it is complete; a device or a pipe takes it as it comes.
 ///
 /// # Errors
 /// What the reader or the operating system says; the file is not left behind half-written.
@@ -128,22 +128,40 @@ pub fn convert(
     mut progress: impl FnMut(u64, u64) -> bool,
 ) -> Result<Option<Written>, TraceError> {
     let failed = |source| TraceError::Io { path: path.to_owned(), source };
-    let mut partial = path.as_os_str().to_owned();
+    let mut fill = |file: File| {
+        let writer = create(file, format, source.summary()).map_err(failed)?;
+        pour(source, writer, path, &mut progress)
+    };
+    let Some(place) = replaceable(path).map_err(failed)? else {
+        return fill(File::options().write(true).open(path).map_err(failed)?);
+    };
+    let mut partial = place.clone().into_os_string();
     partial.push(".part");
-    let partial = Path::new(&partial);
-    let file = File::create(partial).map_err(failed)?;
-    let outcome = create(file, format, source.summary())
-        .map_err(failed)
-        .and_then(|writer| pour(source, writer, path, &mut progress))
-        .and_then(|written| match written {
-            Some(_) => std::fs::rename(partial, path).map(|()| written).map_err(failed),
-            None => Ok(None),
-        });
+    let file = File::create(&partial).map_err(failed)?;
+    let outcome = fill(file).and_then(|written| match written {
+        Some(_) => std::fs::rename(&partial, &place).map(|()| written).map_err(failed),
+        None => Ok(None),
+    });
     if !matches!(outcome, Ok(Some(_))) {
         // What stopped the conversion is what to tell; a file that stays behind adds nothing.
-        let _unremovable = std::fs::remove_file(partial);
+        let _unremovable = std::fs::remove_file(&partial);
     }
     outcome
+}
+
+/// The name that another file may take in place of what `path` leads to; `None` if that is a device
+/// or a pipe, which nothing may take the place of.
+fn replaceable(path: &Path) -> io::Result<Option<PathBuf>> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() || found.is_dir() => std::fs::canonicalize(path).map(Some),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A link may lead to where no file is yet.
+            let target = std::fs::read_link(path).ok().zip(path.parent());
+            Ok(Some(target.map_or_else(|| path.to_owned(), |(target, folder)| folder.join(target))))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn create(file: File, format: Format, summary: &Summary) -> io::Result<Box<dyn EventWriter>> {

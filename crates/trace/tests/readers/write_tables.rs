@@ -89,3 +89,31 @@ fn tables_are_bounded_and_say_which_cells_are_always_there() {
     assert!(tables.is_at_end());
     assert_eq!(tables.written().events, 300_000);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_written_through_and_a_pipe_takes_what_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let plain = path("plain.csv");
+    write_csv("qemu_pelt_ptask.dat", &plain);
+    let text = std::fs::read_to_string(&plain).unwrap();
+    std::fs::create_dir(path("there")).unwrap();
+    // Twice: to where there is no file yet, and to the one that is there then.
+    std::os::unix::fs::symlink("there/target.csv", path("link.csv")).unwrap();
+    for _ in 0..2 {
+        write_csv("qemu_pelt_ptask.dat", &path("link.csv"));
+        assert!(std::fs::symlink_metadata(path("link.csv")).unwrap().is_symlink());
+        assert_eq!(std::fs::read_to_string(path("there/target.csv")).unwrap(), text);
+    }
+    let pipe = path("pipe.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    write_csv("qemu_pelt_ptask.dat", &pipe);
+    assert_eq!(reader.join().unwrap(), text);
+    assert!(!std::fs::symlink_metadata(&pipe).unwrap().is_file());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "no part is left behind");
+}

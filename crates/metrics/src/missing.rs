@@ -65,7 +65,7 @@ const NEEDS: &[Need] = &[
     },
     Need {
         code: "missing_irq",
-        any_of: &["irq_handler_entry", "local_timer_entry", "ipi_entry"],
+        any_of: &["irq_handler_entry", "local_timer_entry", "reschedule_entry", "ipi_entry"],
         severity: Severity::Info,
         consequence: "interrupt time reads 0",
     },

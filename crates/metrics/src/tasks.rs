@@ -79,7 +79,9 @@ struct Track {
     state: State,
     since_ns: u64,
     last_cpu: Option<CpuId>,
+    /// Wake-ups by `sched_waking` alone, and births.
     wakings: u64,
+    births: u64,
     figures: TaskFigures,
 }
 
@@ -117,6 +119,7 @@ impl Tasks {
             if track.figures.wakeups == 0 {
                 track.figures.wakeups = track.wakings;
             }
+            track.figures.wakeups += track.births;
             track.figures.cpus.sort_unstable();
         }
         let named = self.table.tasks().iter().cloned().zip(self.tracks);
@@ -134,18 +137,15 @@ impl Tasks {
         track
     }
 
-    fn woken(&mut self, id: Option<TaskId>, now_ns: u64, only_waking: bool) {
+    /// `count` is where the wake-up counts.
+    fn woken(&mut self, id: Option<TaskId>, now_ns: u64, count: fn(&mut Track) -> &mut u64) {
         let Some(id) = id else { return };
         let last_loss_ns = self.last_loss_ns;
         let track = self.track(id, now_ns);
         if matches!(track.state, State::Running(_)) {
             return;
         }
-        if only_waking {
-            track.wakings += 1;
-        } else {
-            track.figures.wakeups += 1;
-        }
+        *count(track) += 1;
         if track.state != State::Runnable || track.since_ns < last_loss_ns {
             track.enter(State::Runnable, now_ns, last_loss_ns);
         }
@@ -252,15 +252,15 @@ impl Collector for Tasks {
             }
             EventKind::Waking { task, .. } => {
                 let id = self.table.seen(task);
-                self.woken(id, now_ns, true);
+                self.woken(id, now_ns, |track| &mut track.wakings);
             }
             EventKind::Wakeup { task, .. } => {
                 let id = self.table.seen(task);
-                self.woken(id, now_ns, false);
+                self.woken(id, now_ns, |track| &mut track.figures.wakeups);
             }
             EventKind::WakeupNew { task, .. } => {
                 let id = self.table.first_woken(task);
-                self.woken(id, now_ns, false);
+                self.woken(id, now_ns, |track| &mut track.births);
             }
             EventKind::Migrate { task, .. } => {
                 if let Some(id) = self.table.seen(task) {

@@ -56,6 +56,11 @@ fn a_life_by_hand() {
 fn a_trace_with_only_waking_counts_wakeups_by_it() {
     let events = [at(10, 0, waking(7)), at(20, 0, switch(0, Preempted, 7))];
     assert_eq!(tasks(&events, 20)[0].1.wakeups, 1);
+    // As `perf sched record` writes it, with births besides.
+    let born = [at(1, 0, wakeup_new(7)), at(2, 0, switch(0, Preempted, 7))];
+    let slept = [at(5, 0, switch(7, Sleeping, 0))];
+    let events: Vec<Event> = born.into_iter().chain(slept).chain(events).collect();
+    assert_eq!(tasks(&events, 20)[0].1.wakeups, 2);
 }
 
 #[test]

@@ -208,6 +208,17 @@ def test_idle_states_are_counted_and_limited() -> None:
     assert entered[0, "c2"] > 1
 
 
+def test_idle_states_share_all_idle_time() -> None:
+    given = ("perf-sched-pipe", "--machine", "pixel6-gs101", "--duration", "0.1")
+    found = run_json(*given)
+    for cpu in found["cpus"]:
+        own = [row for row in found["idle_states"] if row["cpu"] == cpu["cpu"]]
+        assert sum(row["residency_ns"] for row in own) == cpu["idle_ns"]
+    # Of a sleep from the beginning to the end the kernel counts nothing.
+    asleep = [row for row in found["idle_states"] if row["residency_ns"] == found["end_ns"]]
+    assert {row["usage"] for row in asleep} == {0}
+
+
 def test_frequencies_are_chosen_and_limited() -> None:
     given = ("schbench", "--machine", "pixel6-gs101", "--kernel", "v6.1", "--duration", "0.3")
     found = run_json(*given, "--cpufreq", "userspace:1800", "--thermal-limit", "big:1600")

@@ -92,9 +92,11 @@ class Simulation:
     ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
     CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""
     idle_states: Frame
-    """A row per CPU and idle state, with what the kernel counts in sysfs: ``cpu, state, name,
-    usage, time_ns`` (exits included)``, above`` (sleeps too short for it: too deep)``, below``
-    (long enough for a deeper one: too shallow)``, rejected``."""
+    """A row per CPU and idle state, with what the kernel counts in sysfs as sleeps end: ``cpu,
+    state, name, usage, time_ns`` (exits included)``, above`` (sleeps too short for it: too
+    deep)``, below`` (long enough for a deeper one: too shallow)``, rejected``; and
+    ``residency_ns``, its part of the CPU's ``idle_ns`` (without exits, and up to the run's end
+    if a sleep goes on there)."""
     frequencies: Frame
     """A row per frequency domain and operating point: ``domain, cpus, khz, time_ns``, and the
     domain's ``changes``."""

@@ -331,12 +331,12 @@ fn cpu_table<O>(outcome: &Outcome<O>) -> PyResult<Table> {
         .table()
 }
 
-/// A row per CPU and idle state, with what the kernel counts.
+/// A row per CPU and idle state, with what the kernel counts, and the time that it took of the run.
 fn idle_state_table<O>(machine: &ModelMachine, outcome: &Outcome<O>) -> PyResult<Table> {
     let rows = || {
         machine.cpu_ids().zip(&outcome.cpus).flat_map(|(cpu, times)| {
             let states = machine.idle_states(cpu).iter().zip(0_u32..);
-            let counts = times.idle_counts.iter();
+            let counts = times.idle_counts.iter().zip(&times.idle_ns);
             states.zip(counts).map(move |((state, index), counts)| (cpu, index, state, counts))
         })
     };
@@ -344,11 +344,12 @@ fn idle_state_table<O>(machine: &ModelMachine, outcome: &Outcome<O>) -> PyResult
         .u32("cpu", rows().map(|(cpu, ..)| cpu.0))
         .u32("state", rows().map(|(_, index, ..)| index))
         .text("name", rows().map(|(_, _, state, _)| state.name.as_str()))
-        .u64("usage", rows().map(|(.., counts)| counts.usage))
-        .u64("time_ns", rows().map(|(.., counts)| counts.time_ns))
-        .u64("above", rows().map(|(.., counts)| counts.above))
-        .u64("below", rows().map(|(.., counts)| counts.below))
-        .u64("rejected", rows().map(|(.., counts)| counts.rejected))
+        .u64("usage", rows().map(|(.., (counts, _))| counts.usage))
+        .u64("time_ns", rows().map(|(.., (counts, _))| counts.time_ns))
+        .u64("above", rows().map(|(.., (counts, _))| counts.above))
+        .u64("below", rows().map(|(.., (counts, _))| counts.below))
+        .u64("rejected", rows().map(|(.., (counts, _))| counts.rejected))
+        .u64("residency_ns", rows().map(|(.., (_, &idle_ns))| idle_ns))
         .table()
 }
 

@@ -95,7 +95,10 @@ FORMATS: dict[str, TraceFormat] = {
     "--interrupts", is_flag=True, help="Show ticks, kicks and interrupts of every CPU by kind."
 )
 @click.option(
-    "--idle", is_flag=True, help="Show every idle state: entries, time, and misses of both kinds."
+    "--idle",
+    is_flag=True,
+    help="Show every idle state: its part of the time, and of the sleeps that ended how many there "
+    "were and how many were misses of either kind.",
 )
 @click.option(
     "--cpufreq",
@@ -354,10 +357,13 @@ def _print_frequencies(run: Simulation) -> None:
 
 
 def _print_idle(run: Simulation) -> None:
-    """Tell what the kernel counts of the idle states, those of the same name together."""
+    """Tell what the kernel counts of the idle states, those of the same name together.
+
+    Sleeps that go on at the end have taken their time, but the kernel has yet to count them.
+    """
     import polars as pl  # noqa: PLC0415 - a second of imports that most callers do not need
 
-    counts = ("usage", "time_ns", "above", "below", "rejected")
+    counts = ("usage", "residency_ns", "above", "below", "rejected")
     rows = (
         run.idle_states.group_by("state", "name", maintain_order=True)
         .agg(pl.len().alias("cpus"), *(pl.col(count).sum() for count in counts))
@@ -365,7 +371,7 @@ def _print_idle(run: Simulation) -> None:
         .to_dicts()
     )
     for row in rows:
-        row["time_pct"] = 100 * row["time_ns"] / max(row["cpus"] * run.end_ns, 1)
+        row["time_pct"] = 100 * row["residency_ns"] / max(row["cpus"] * run.end_ns, 1)
     click.echo()
     print_table(
         [

@@ -71,7 +71,9 @@ const HEADERS: [&str; 52] = [
 ];
 
 /// The kernel's own choices of dialect (`Makefile` of 6.12), and what it reports as errors.
-const KERNEL_FLAGS: [&str; 16] = [
+const KERNEL_FLAGS: [&str; 17] = [
+    // Whatever the file is called, it is not for the linker.
+    "-xc",
     "-std=gnu11",
     "-O2",
     "-g",
@@ -235,7 +237,7 @@ impl Workshop {
         if output.status.success() {
             return Ok(output);
         }
-        let diagnostics = String::from_utf8_lossy(&output.stderr).into_owned();
+        let diagnostics = readable(&output.stderr);
         Err(SourceError::Refused { path: self.path.clone(), diagnostics })
     }
 
@@ -244,7 +246,7 @@ impl Workshop {
         if output.status.success() {
             return Ok(());
         }
-        let diagnostics = String::from_utf8_lossy(&output.stderr).into_owned();
+        let diagnostics = readable(&output.stderr);
         Err(SourceError::NoProgram { path: self.path.clone(), diagnostics })
     }
 
@@ -252,6 +254,23 @@ impl Workshop {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// So many lines of the compiler's are told.
+const DIAGNOSTICS_LINES: usize = 60;
+
+/// What the compiler wrote, which quotes files that need not be text.
+fn readable(diagnostics: &[u8]) -> String {
+    let text = String::from_utf8_lossy(diagnostics);
+    let lines = text.lines().take(DIAGNOSTICS_LINES);
+    let shown = |line: &str| {
+        let kept = |letter: char| letter == '\t' || !letter.is_control();
+        let letters = line.chars();
+        letters
+            .map(|letter| if kept(letter) { letter } else { char::REPLACEMENT_CHARACTER })
+            .collect()
+    };
+    lines.map(shown).collect::<Vec<String>>().join("\n")
 }
 
 /// The files that a rule for make names after its colon.
@@ -292,7 +311,14 @@ fn lay_out(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::prerequisites;
+    use super::{DIAGNOSTICS_LINES, prerequisites, readable};
+
+    #[test]
+    fn what_is_no_text_is_told_as_text() {
+        let told = readable(b"a.c:1: stray \x1b[31m\x07\xff\n\tint\n");
+        assert_eq!(told, "a.c:1: stray \u{fffd}[31m\u{fffd}\u{fffd}\n\tint");
+        assert_eq!(readable("x\n".repeat(1000).as_bytes()).lines().count(), DIAGNOSTICS_LINES);
+    }
 
     #[test]
     fn a_rules_files_are_told_apart() {

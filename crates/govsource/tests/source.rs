@@ -206,6 +206,13 @@ fn the_compilers_words_reach_the_user() {
     assert!(message.contains("implicit declaration of function"), "{message}");
     let error = GovernorSource::open(Path::new("/nowhere/teo.c")).expect_err("no such file");
     assert!(matches!(error, SourceError::Unreadable { .. }), "{error}");
+    // What is no source is no object for the linker either.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.dat");
+    fs::write(&file, b"\x17\x08\x44tracing\x00\x1b[31m").expect("written");
+    let error = GovernorSource::open(&file).expect_err("no source");
+    assert!(matches!(error, SourceError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("trace.dat:1:"), "{error}");
 }
 
 #[test]

@@ -152,7 +152,10 @@ fn errors_name_line_and_mend() {
         ("{\n\"tasks\": {\"a\": {\"run\": -1}}}", "x.json:2: run must be a whole number in 0 to"),
         ("{\"tasks\": {\"a\": {\"fork\": \"b\"}}}", "x.json:1: fork: no thread is called b"),
         ("{\"tasks\": {\"a\": {\"run\": 1}}", "x.json:1: a comma or } belongs here"),
-        ("{\"tasks\": {\"a\": {}}}", "x: program a, operation 0 (Jump): the loop never lets time"),
+        (
+            "{\"tasks\": {\n\"a\": {}}}",
+            "x.json:2: a: the loop never lets time pass; let it compute",
+        ),
         ("{}", "x.json:1: tasks are missing"),
         ("{\n\"global\": {}}", "x.json:2: global without tasks: a piece to be merged"),
         ("{\n\"resources\": {}}", "x.json:2: resources without tasks: a piece to be merged"),

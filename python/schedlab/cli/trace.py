@@ -407,7 +407,8 @@ def _headline(file: Path, about: TraceInfo) -> str:
     parts.append(f"{about['duration_s']:.6f} s")
     parts.append(f"{sum(about['events'].values()):,} events")
     lost = about["lost_events"]
-    parts.append(f"{lost:,} lost" if lost else "none lost")
+    damaged = any(finding["severity"] == "error" for finding in about["data_quality"])
+    parts.append(f"{lost:,} lost" if lost else "damaged" if damaged else "none lost")
     return ", ".join(parts)
 
 

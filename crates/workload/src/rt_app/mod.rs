@@ -87,8 +87,8 @@ pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
             }
         });
     };
-    let threads = reader.object("tasks", &tasks.value)?.iter();
-    let threads = threads.map(|member| reader.thread(member, global.policy));
+    let members = reader.object("tasks", &tasks.value)?;
+    let threads = members.iter().map(|member| reader.thread(member, global.policy));
     let threads = threads.collect::<Result<Vec<_>, _>>()?;
     let count: u64 = threads.iter().map(|thread| u64::from(thread.instances)).sum();
     if count > TASKS_MAX {
@@ -98,7 +98,18 @@ pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
         return Err(reader.error(tasks.line, what));
     }
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    Translation::new(reader, &name, &threads, &global)?.workload()
+    let workload = Translation::new(reader, &name, &threads, &global)?.workload();
+    workload.map_err(|error| at_thread(error, path, members))
+}
+
+/// The file has threads and lines where a workload has programs and operations.
+fn at_thread(error: WorkloadError, path: &Path, threads: &[json::Member]) -> WorkloadError {
+    if let WorkloadError::Operation { program, what, .. } = &error
+        && let Some(thread) = threads.iter().find(|thread| thread.key == *program)
+    {
+        return WorkloadError::line(path, thread.line, format!("{program}: {what}"));
+    }
+    error
 }
 
 /// What the whole file says.

@@ -143,6 +143,9 @@ def test_damage_is_a_note_and_not_an_error(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.stderr.startswith("data quality: ")
     assert result.stderr.count("\n") == 1
+    # Nobody knows what was lost.
+    headline = run("info", cut).stdout.splitlines()[0]
+    assert headline.endswith(" events, damaged")
 
 
 def test_hostile_names_cannot_reach_the_terminal(tmp_path: Path) -> None:

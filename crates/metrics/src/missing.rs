@@ -19,7 +19,7 @@ const NEEDS: &[Need] = &[
         code: "missing_switch",
         any_of: &["sched_switch"],
         severity: Severity::Warning,
-        consequence: "no wakeup latency, run time or busy time",
+        consequence: "no wakeup latency; who ran, and for how long, is only told by who wrote events",
     },
     Need {
         code: "missing_waking",

@@ -24,8 +24,8 @@ pub enum ReplayError {
     Trace(#[from] TraceError),
     /// The trace is of a bigger machine.
     #[error(
-        "the trace has CPU {cpu}, but machine `{machine}` has {cpus} CPUs; choose the machine that \
-         was traced with --machine"
+        "the trace has CPU {cpu}, but machine `{machine}` has {cpus} CPU{}; choose the machine \
+         that was traced with --machine", plural(*cpus)
     )]
     TooFewCpus {
         /// The CPU of the trace.
@@ -38,7 +38,7 @@ pub enum ReplayError {
     /// The trace is of a machine with other idle states.
     #[error(
         "the trace enters idle state {state} on CPU {cpu}, but machine `{machine}` has {states} \
-         states there; choose the machine that was traced with --machine"
+         state{} there; choose the machine that was traced with --machine", plural(*states)
     )]
     TooFewStates {
         /// The state of the trace.
@@ -56,6 +56,11 @@ pub enum ReplayError {
     /// A user's own governor cannot be made, or has failed.
     #[error("{0}")]
     Governor(String),
+}
+
+/// The end of a noun of which there are so many.
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// What to replay.

@@ -478,6 +478,7 @@ def test_list_and_show() -> None:
         ("iterations = 3", "iteratons = 3", "tiny.toml:5: unknown key iteratons; did you mean"),
         ("seed = 5", "seed = 'x'", "tiny.toml:6: seed is 'x'; it must be a whole number"),
         ("seed = 5", "seed = ", "tiny.toml:6: Invalid value"),
+        ("[baseline]", "[basline]", "unknown key basline; did you mean baseline?"),
         ('better = "lower"', 'better = "less"', "better is 'less'; it must be one of"),
         ('workload = "beat"', 'workload = "beet"', "names beet, which is not there; did you mean"),
         ('published = "beat"', 'published = "x"', "published names x"),
@@ -497,6 +498,14 @@ def test_what_is_wrong_in_a_study_is_named_with_line_and_mend(
     assert old in TINY
     tiny.write_text(TINY.replace(old, new, 1))
     assert says in refusal("run", tiny, "--store", tmp_path / "store", "--jobs", "1")
+
+
+def test_options_that_cannot_be_name_their_line(tiny: Path, tmp_path: Path) -> None:
+    at = TINY.index("[[parameter]]")
+    text = TINY[:at].replace("duration_s = 0.5", "duration_s = 0.5\noptions = { run_s = 5 }", 1)
+    tiny.write_text(text)
+    said = refusal("run", tiny, "--store", tmp_path / "store", "--jobs", "1")
+    assert "tiny.toml:24: beat.toml: unknown field `run_s`" in said
 
 
 def test_unknown_studies_and_bad_figures_are_named(tiny: Path) -> None:

@@ -193,10 +193,13 @@ def test_a_killed_worker_costs_nothing_and_a_run_that_kills_twice_has_failed() -
     assert second == {"error": "the worker died of SIGKILL, and another before it"}
 
 
-def test_a_workload_that_cannot_be_is_recorded_with_its_reason(tmp_path: Path) -> None:
-    result = run_sweep(plan_of(PLAN.replace("[300, 2000]", "[300, -1]")), store=tmp_path, jobs=1)
-    assert (result.tally.done, result.tally.failed) == (12, 6)
-    assert "invalid value" in result.tally.failures[0][2]
+def test_values_that_cannot_be_together_are_recorded_with_their_reason(tmp_path: Path) -> None:
+    text = PLAN.replace("workload.run_us", "workload.uclamp_min").replace("300, 2000", "0, 800")
+    text = text.replace("iterations = 3", "iterations = 1")
+    text += '\n[[axis]]\ntarget = "workload.uclamp_max"\nvalues = [1024, 100]\n'
+    result = run_sweep(plan_of(text), store=tmp_path, jobs=1)
+    assert (result.tally.done, result.tally.failed) == (8, 2)
+    assert "uclamp" in result.tally.failures[0][2]
 
 
 def test_an_answer_stands_before_an_error_and_a_run_counts_once(tmp_path: Path) -> None:
@@ -305,6 +308,39 @@ def test_sums_give_the_test_that_values_give() -> None:
             "plan.toml:17: machine.smt.power.7 = 300: machine generic has no 7",
         ),
         ("[300, 2000]", '["x", 300]', "plan.toml:17: workload.run_us = x: periodic: invalid type"),
+        (
+            "[300, 2000]",
+            "[300, -1]",
+            "plan.toml:17: workload.run_us = -1: periodic: invalid value: integer `-1`",
+        ),
+        (
+            'workload.run_us"\nvalues = [300, 2000]',
+            'kernel.tick.hz"\nvalues = [100, 250, 7]',
+            "plan.toml:17: kernel.tick.hz = 7: v6.1: hz is 7; ",
+        ),
+        (
+            'workload.run_us"\nvalues = [300, 2000]',
+            'duration_s"\nvalues = [0.02, -1]',
+            "plan.toml:17: duration_s = -1: a duration of -1 s is none",
+        ),
+        (
+            "values = [300, 2000]",
+            "low = -1\nhigh = 300",
+            "plan.toml:17: workload.run_us = -1: periodic: invalid value",
+        ),
+        (
+            "duration_s = 0.02",
+            "duration_s = 0.02\noptions = { run_s = 500 }",
+            "plan.toml:16: beat.toml: unknown field `run_s`",
+        ),
+        ('["generic"]', '["gneric"]', "plan.toml:3: gneric: neither a file nor"),
+        ('"v6.12"', '"v6.7"', "plan.toml:10: v6.7: neither a file nor"),
+        ('"periodic"', '"perodic"', "plan.toml:14: perodic: neither a file nor"),
+        ("[baseline]", "[basline]", "plan.toml:6: unknown key basline; did you mean baseline?"),
+        ("[baseline]", "[other]", "plan.toml:1: there is no [baseline]; add it"),
+        ("[[figure]]", "[[figur]]", "plan.toml:21: unknown key figur; did you mean figure?"),
+        ("[[workload]]", "[[worklod]]", "plan.toml:12: unknown key worklod; did you mean"),
+        ("[[axis]]", "[[axes]]", "plan.toml:17: unknown key axes; did you mean axis?"),
         ("values = [300, 2000]", "values = []", "plan.toml:19: values is empty"),
         ('better = "lower"', 'better = "less"', "it must be one of higher, lower"),
         ('"energy"', '"energie"', "plan.toml:22: no run of beat has figure 'energie'; did you"),

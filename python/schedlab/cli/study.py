@@ -258,10 +258,17 @@ def print_result(result: StudyResult, *, explain: bool = False) -> None:
     print_note(f"{result.simulated_runs} runs simulated, {result.stored_runs} taken from the store")
 
 
+# Lines that errors name are nothing of what the study is.
+PLACES = {"place", "options_place", "machines_place"}
+
+
 def _study_dict(study: Study) -> dict[str, Any]:
     published = study.published
+    body: dict[str, Any] = asdict(
+        study, dict_factory=lambda pairs: {k: v for k, v in pairs if k not in PLACES}
+    )
     return {
-        **asdict(study),
+        **body,
         "published": published
         and {
             "file": published.file,

@@ -16,11 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import TYPE_CHECKING
 
+from schedlab._schedlab import WorkloadError
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
 from schedlab.simulation import simulate
 from schedlab.study.figures import rows
 from schedlab.study.model import Explanation
+from schedlab.study.plan import words_of
 from schedlab.study.reading import StudyError
 
 if TYPE_CHECKING:
@@ -148,13 +150,18 @@ def explain(scenario: Scenario, run: Run) -> Explanation:
 
 
 def _simulate(run: Run, *, keep_decisions: bool = False) -> Simulation:
-    return simulate(
-        run.workload,
-        machine=Machine.parse(run.machine_toml, run.machine),
-        kernel=Kernel.parse(run.kernel_toml, run.kernel),
-        duration_s=run.duration_s,
-        seed=run.seed,
-        start_ns=run.start_ns,
-        keep_decisions=keep_decisions,
-        keep_c2c="kernel_lines = true" in run.machine_toml,
-    )
+    try:
+        return simulate(
+            run.workload,
+            machine=Machine.parse(run.machine_toml, run.machine),
+            kernel=Kernel.parse(run.kernel_toml, run.kernel),
+            duration_s=run.duration_s,
+            seed=run.seed,
+            start_ns=run.start_ns,
+            keep_decisions=keep_decisions,
+            keep_c2c="kernel_lines = true" in run.machine_toml,
+        )
+    except WorkloadError as error:
+        if not run.place:
+            raise
+        raise WorkloadError(f"{run.place}: {words_of(error)}") from None

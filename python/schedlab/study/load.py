@@ -91,7 +91,7 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
     top = Reader.parse(text, file)
     title = top.required("title", str)
     mean = cast("Mean", top.one_of("mean", MEANS, "arithmetic"))
-    kernels = [read_kernel(table) for table in (top.table("baseline"), *top.tables("treatment"))]
+    kernels = [read_kernel(table) for table in (top.needed("baseline"), *top.tables("treatment"))]
     study = Study(
         name=top.required("name", str),
         title=title,
@@ -118,6 +118,7 @@ def _study(text: str, file: str, folder: Traversable) -> Study:
         notes=top.texts("notes", []),
         published=_published(top, folder),
         calibration=_calibration(top.table("calibration")),
+        machines_place=top.where("machines"),
     )
     top.finish()
     _check(study, top)
@@ -139,6 +140,7 @@ def read_kernel(table: Reader) -> KernelChoice:
         name=table.optional("name", str, kernel),
         kernel=kernel,
         settings=_flat(table.optional("set", dict, {})),
+        place=table.where("kernel"),
     )
     table.finish()
     return found
@@ -176,6 +178,8 @@ def read_case(table: Reader, folder: Traversable) -> Case:
         duration_s=duration_s,
         small_options=small.optional("options", dict, {}),
         small_duration_s=_duration(small, duration_s),
+        place=table.where("workload" if "workload" in table.values else "name"),
+        options_place=table.where("options"),
     )
     small.finish()
     table.finish()
@@ -422,7 +426,7 @@ def _check(study: Study, top: Reader) -> None:
     if not study.machines:
         raise top.error("machines is empty; name one", "machines")
     if not study.cases:
-        raise top.error("there is no [[workload]]; add one")
+        raise top.missing("workload", "there is no [[workload]]; add one")
     _unique([kernel.name for kernel in study.kernels], "kernel", top)
     _unique([case.name for case in study.cases], "workload", top)
     cases = [case.name for case in study.cases]

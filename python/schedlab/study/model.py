@@ -47,6 +47,8 @@ class KernelChoice:
     """A built-in kernel or a file."""
     settings: Mapping[str, Value] = field(default_factory=dict)
     """Settings that differ from that kernel, by their names in kernel files."""
+    place: str = field(default="", compare=False)
+    """File and line that name it."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,10 @@ class Case:
     small_options: Mapping[str, Value]
     """What to set besides for a small run."""
     small_duration_s: float
+    place: str = field(default="", compare=False)
+    """File and line that name it."""
+    options_place: str = field(default="", compare=False)
+    """File and line of its options."""
 
 
 @dataclass(frozen=True)
@@ -284,6 +290,8 @@ class Study:
     notes: Sequence[str]
     published: Published | None
     calibration: Calibration | None
+    machines_place: str = field(default="", compare=False)
+    """File and line that name the machines."""
 
     @property
     def kernels(self) -> list[KernelChoice]:

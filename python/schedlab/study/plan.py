@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tomlkit
 
 from schedlab import _schedlab
+from schedlab._schedlab import KernelError, MachineError, WorkloadError
 from schedlab.kernel import Kernel
 from schedlab.simulation import (
     WorkloadText,
@@ -25,14 +28,17 @@ from schedlab.simulation import (
 from schedlab.study.reading import StudyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from schedlab.study.model import Case, KernelChoice, Parameter, Study
 
-__all__ = ["Run", "Turn", "plan", "program", "start_within", "texts"]
+__all__ = ["Run", "Turn", "options_of", "plan", "program", "start_within", "texts", "words_of"]
 
 # What a run yields and how it is stored; another number makes older runs unknown.
 FORMAT = 4
+
+# An error of a text that was made for a run names a line that nobody has seen.
+_LINE = re.compile(r"^([^:\n]+):\d+: ")
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Run:
     start_ns: int
     """When the workload starts, against the machine's ticks: drawn from the seed."""
     iteration: int
+    place: str = ""
+    """File and line of the workload's options in the study, if they alone are to blame for it."""
 
     @property
     def key(self) -> str:
@@ -113,6 +121,7 @@ def plan(study: Study, *, small: bool = False, turn: Turn | None = None) -> list
                         seed=seed,
                         start_ns=start_within(_tick_ns(kernel_toml), seed),
                         iteration=iteration,
+                        place=options_of(study, case),
                     )
                 )
     return runs
@@ -127,7 +136,7 @@ def texts(
     """
     parameters = study.parameters
     machines = {
-        (name, case.name): _machine_toml(name, case, parameters, turn)
+        (name, case.name): _machine_toml(study, name, case, turn)
         for case in study.cases
         for name in study.machines_of(case)
     }
@@ -138,6 +147,29 @@ def texts(
     }
     workloads = {case.name: _workload(case, parameters, turn, small=small) for case in study.cases}
     return machines, kernels, workloads
+
+
+def options_of(study: Study, case: Case) -> str:
+    """Give file and line of a workload's options; empty where parameters set some, too.
+
+    Parameters stand elsewhere, and so does a knob that is turned.
+    """
+    own = _for_room(f"workload.{case.name}", study.parameters)
+    return case.options_place if case.options and not own else ""
+
+
+@contextlib.contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Name file and line of a study or plan in what loading something that it names raises."""
+    try:
+        yield
+    except (KernelError, MachineError, WorkloadError) as error:
+        raise type(error)(f"{place}: {error}" if place else str(error)) from None
+
+
+def words_of(error: Exception) -> str:
+    """Give an error's text without a line of a text that was made for a run."""
+    return _LINE.sub(r"\1: ", str(error))
 
 
 def start_within(tick_ns: int, seed: int) -> int:
@@ -155,9 +187,11 @@ def _tick_ns(kernel_toml: str) -> int:
     return 1_000_000_000 // hz
 
 
-def _machine_toml(name: str, case: Case, parameters: Sequence[Parameter], turn: Turn | None) -> str:
-    document = tomlkit.parse(load_machine(name).to_toml())
-    own = [each for each in parameters if name in (each.machines or [name])]
+def _machine_toml(study: Study, name: str, case: Case, turn: Turn | None) -> str:
+    with _at(study.machines_place):
+        machine = load_machine(name)
+    document = tomlkit.parse(machine.to_toml())
+    own = [each for each in study.parameters if name in (each.machines or [name])]
     settings = {**_for_room("machine", own), **case.machine_settings}
     for target, value in settings.items():
         _set(document, target, value, f"machine {name}", create=True)
@@ -179,7 +213,8 @@ def _kernel_toml(
     if choice.kernel in Kernel.names():
         text = Kernel.preset_toml(choice.kernel)
     else:
-        load_kernel(choice.kernel)
+        with _at(choice.place):
+            load_kernel(choice.kernel)
         text = Path(choice.kernel).read_text(encoding="utf-8")
     document = tomlkit.parse(text)
     settings = {
@@ -208,7 +243,8 @@ def _workload(
     *,
     small: bool,
 ) -> WorkloadText:
-    base = case.file or load_workload(case.base)
+    with _at(case.place):
+        base = case.file or load_workload(case.base)
     options: dict[str, Any] = dict(case.options)
     options |= _for_room(f"workload.{case.name}", parameters)
     if small:

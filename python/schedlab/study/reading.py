@@ -85,13 +85,24 @@ class Reader:
     def where(self, key: str = "") -> str:
         """Give file and line of a key, or of the whole table."""
         path = ".".join(part for part in (self.place, key) if part)
-        while path and path not in self.lines:
+        while path:
+            # An array of tables stands where its first one does, and a table where its parts do.
+            inner = (f"{path}[", f"{path}.")
+            for known, line in self.lines.items():
+                if known == path or known.startswith(inner):
+                    return f"{self.file}:{line}"
             path = path.rpartition(".")[0]
-        return f"{self.file}:{self.lines.get(path, 1)}"
+        return f"{self.file}:1"
 
     def error(self, what: str, key: str = "") -> StudyError:
         """Make the error of a key, or of the whole table."""
         return StudyError(f"{self.where(key)}: {what}")
+
+    def missing(self, key: str, what: str) -> StudyError:
+        """Make the error of a key that there must be: ``what``, or else how it is misspelt."""
+        # An unknown key may be this one misspelt, which is the better thing to say.
+        self._refuse_unknown(near_only=key)
+        return self.error(what)
 
     def optional(self, key: str, kind: type[T], default: T) -> T:
         """Read a key that may be left out."""
@@ -105,9 +116,7 @@ class Reader:
         """Read a key that there must be."""
         self.used.append(key)
         if key not in self.values:
-            # An unknown key may be this one misspelt, which is the better thing to say.
-            self._refuse_unknown(near_only=key)
-            raise self.error(f"{key} is missing; add it")
+            raise self.missing(key, f"{key} is missing; add it")
         value = self.values[key]
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
@@ -129,6 +138,12 @@ class Reader:
         if not all(isinstance(value, str) for value in values):
             raise self.error(f"{key} must be a list of strings", key)
         return values
+
+    def needed(self, key: str) -> Reader:
+        """Read a table that there must be."""
+        if key not in self.values:
+            raise self.missing(key, f"there is no [{key}]; add it")
+        return self.table(key)
 
     def table(self, key: str) -> Reader:
         """Read a table, empty if left out."""

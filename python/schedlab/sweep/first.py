@@ -1,14 +1,14 @@
-"""The first runs of a plan, tried for an instant: what is misspelt is told before anything runs."""
+"""A plan's runs, tried for an instant: what cannot be is told before anything runs."""
 
 from __future__ import annotations
 
 import itertools
-import re
 from typing import TYPE_CHECKING, Any
 
 from schedlab._schedlab import KernelError, MachineError, WorkloadError
-from schedlab.simulation import near, simulate
+from schedlab.simulation import duration_to_ns, near, simulate
 from schedlab.study.figures import of_run
+from schedlab.study.plan import options_of, words_of
 from schedlab.study.reading import StudyError
 from schedlab.sweep import design
 from schedlab.sweep.model import label
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedlab.machine import Machine
     from schedlab.simulation import Simulation
     from schedlab.sweep.jobs import Job, Jobs
-    from schedlab.sweep.model import Choice, Plan
+    from schedlab.sweep.model import Axis, Choice, Plan
 
 __all__ = ["missing_figures", "try_first"]
 
@@ -32,14 +32,12 @@ LATER = ("wakeup latency ", "mask load cycles ")
 
 IMPOSSIBLE = (KernelError, MachineError, StudyError, WorkloadError)
 
-# An error of a text that was made for a run names a line that nobody has seen.
-LINE = re.compile(r"^([^:\n]+):\d+: ")
-
 
 def try_first(todo: Jobs) -> None:
-    """Begin the first run of every workload and kernel, and look for the figures in it.
+    """Begin the first run of every workload and kernel, and one with each value of every axis.
 
-    What a value makes impossible later on is recorded with its run.
+    The figures must be in the first ones. Of a range both ends are tried. What is impossible only
+    of several values together, or within a range, is recorded with its run.
 
     Raises :class:`schedlab.StudyError`, which names the axis or figure that cannot be, and what
     loading a machine, kernel or workload raises where no axis is to blame.
@@ -47,14 +45,46 @@ def try_first(todo: Jobs) -> None:
     kitchen = Kitchen(todo.recipe)
     places = todo.cell_count // max(1, design.count(todo.plan))
     found: dict[str, set[str]] = {}
+    tried: set[tuple[str, ...]] = set()
     for cell in itertools.islice(todo.cells(), places):
         for job in todo.block(cell, 0).jobs:
             done, machine = _begin(todo.plan, kitchen, job)
             names = {str(figure["figure"]) for figure in of_run(done, machine)}
             found.setdefault(cell.workload, set()).update(names)
+            for axis in todo.plan.axes:
+                rooms = _rooms(axis, job)
+                if rooms not in tried:
+                    tried.add(rooms)
+                    _begin_others(axis, kitchen, job)
     for choice in todo.plan.figures:
         if not choice.figure.startswith(LATER):
             _check(choice, found)
+
+
+def _rooms(axis: Axis, job: Job) -> tuple[str, ...]:
+    """Name what of a run decides whether the axis's values are possible."""
+    rooms = {target.partition(".")[0] for target in axis.targets if target in job.settings}
+    known = {"machine": job.machine, "kernel": job.kernel, "workload": job.workload}
+    return (axis.name, *(f"{room} {known.get(room)}" for room in sorted(rooms)))
+
+
+def _begin_others(axis: Axis, kitchen: Kitchen, job: Job) -> None:
+    """Begin a run with each further value of an axis, or with both ends of its range.
+
+    Raises :class:`schedlab.StudyError` for a value that is impossible without the other axes, too.
+    """
+    own = [target for target in axis.targets if target in job.settings]
+    for value in axis.values or [axis.at(0), axis.at(1)]:
+        settings = dict.fromkeys(own, value)
+        if settings == {target: job.settings[target] for target in own}:
+            continue
+        try:
+            _instant(kitchen, job, {**job.settings, **settings})
+        except IMPOSSIBLE:
+            try:
+                _instant(kitchen, job, settings)
+            except IMPOSSIBLE as error:
+                raise _blamed(axis.place or axis.name, own[0], value, error) from None
 
 
 def missing_figures(plan: Plan, known: Mapping[str, set[str]]) -> None:
@@ -70,20 +100,37 @@ def _begin(plan: Plan, kitchen: Kitchen, job: Job) -> tuple[Simulation, Machine]
     """Begin a run; where it cannot, the first axis that alone has the same effect is to blame."""
     try:
         return _instant(kitchen, job, job.settings)
-    except IMPOSSIBLE:
+    except IMPOSSIBLE as error:
+        _without_axes(plan, kitchen, job, error)
         for target, value in job.settings.items():
             try:
                 _instant(kitchen, job, {target: value})
             except IMPOSSIBLE as error:
                 axis = next((each for each in plan.axes if target in each.targets), None)
                 place = axis.place if axis is not None and axis.place else plan.name
-                words = LINE.sub(r"\1: ", str(error))
-                raise StudyError(f"{place}: {target} = {label(value)}: {words}") from None
+                raise _blamed(place, target, value, error) from None
         raise
+
+
+def _without_axes(plan: Plan, kitchen: Kitchen, job: Job, found: Exception) -> None:
+    """Blame the workload's own options where the same is wrong without any axis."""
+    place = options_of(plan.study, plan.study.case(job.workload))
+    try:
+        _instant(kitchen, job, {})
+    except WorkloadError as error:
+        if place and words_of(error) == words_of(found):
+            raise StudyError(f"{place}: {words_of(error)}") from None
+    except IMPOSSIBLE:
+        return
+
+
+def _blamed(place: str, target: str, value: Any, error: Exception) -> StudyError:
+    return StudyError(f"{place}: {target} = {label(value)}: {words_of(error)}")
 
 
 def _instant(kitchen: Kitchen, job: Job, settings: Mapping[str, Any]) -> tuple[Simulation, Machine]:
     run = kitchen.ready(job.machine, job.workload, job.kernel, settings, job.seed)
+    duration_to_ns(run.duration_s)
     done = simulate(run.workload, machine=run.machine, kernel=run.kernel, duration_s=INSTANT_S)
     return done, run.machine
 

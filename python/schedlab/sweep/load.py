@@ -91,12 +91,12 @@ def _study(top: Reader, name: str, seed: int, folder: Path) -> Study:
             study = study.only(workloads)
         return _of_machines(_of_kernels(study, kernels), machines)
     cases = [read_case(table, folder) for table in top.tables("workload")]
-    baseline = read_kernel(top.table("baseline"))
-    treatments = [read_kernel(table) for table in top.tables("treatment")]
     if not cases:
-        raise top.error("there is no [[workload]] and no study; add one of them")
+        raise top.missing("workload", "there is no [[workload]] and no study; add one of them")
+    baseline = read_kernel(top.needed("baseline"))
+    treatments = [read_kernel(table) for table in top.tables("treatment")]
     if not machines:
-        raise top.error("machines is missing; name one", "machines")
+        raise top.missing("machines", "machines is missing; name one")
     return Study(
         name=name,
         title=name,
@@ -120,6 +120,7 @@ def _study(top: Reader, name: str, seed: int, folder: Path) -> Study:
         notes=[],
         published=None,
         calibration=None,
+        machines_place=top.where("machines"),
     )
 
 
@@ -211,7 +212,7 @@ def _choices(top: Reader, study: Study) -> list[Choice]:
         for metric in study.metrics
     ]
     if not found:
-        raise top.error("there is no [[figure]] to compare; add one")
+        raise top.missing("figure", "there is no [[figure]] to compare; add one")
     return list(dict.fromkeys(found))
 
 

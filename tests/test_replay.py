@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,6 +13,9 @@ from schedlab.agreement import agreement
 from schedlab.cli import main
 from schedlab.diff import diff_traces
 from schedlab.replay import Given, TracedTasks, replay_trace, task_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DATA = Path(__file__).parent / "data" / "traces"
 MENU = DATA / "qemu_idle_menu.dat"
@@ -86,6 +89,20 @@ def test_what_cannot_be_is_refused_in_a_line() -> None:
     assert "--traced-kernel" in unknown.stderr
     with pytest.raises(ReplayError, match="no task run"):
         TracedTasks(DATA / "android_print.pftrace.gz", "generic")
+
+
+@pytest.mark.parametrize(
+    "words", [("replay", MENU), ("workload", "from-trace", MENU, "--kernel", "v6.12")]
+)
+def test_what_is_known_of_no_task_is_refused(words: Sequence[str | Path]) -> None:
+    for option, said in (
+        (("--policy", "ptsk=batch"), "--policy: no task of"),
+        (("--cpus", "ptsk=0"), "--cpus: no task of"),
+    ):
+        found = run(*words, "--machine", "simidle", *option)
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert said in found.stderr
+        assert "is called ptsk; did you mean ptask?" in found.stderr
 
 
 def test_costs_come_from_the_trace_and_say_how() -> None:

@@ -152,6 +152,17 @@ def test_placement_by_energy_shows_each_candidates_energy() -> None:
         assert not [row for row in rows if "energy" in row["reason"]]
 
 
+def test_a_task_to_explain_must_be_there_and_may_never_be_placed() -> None:
+    result = run("periodic", "--duration", "0.01", "--explain-task", "99999")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--explain-task 99999: there is no such task; the run has 32, 0 to 31" in result.stderr
+
+
+def test_a_run_without_shared_lines_says_so() -> None:
+    shown = run("periodic", "--duration", "0.01", "--c2c").stdout
+    assert shown.endswith("\nno cache line that real-time scheduling shares was accessed\n")
+
+
 def test_explained_placements_name_candidates_and_the_reason() -> None:
     given = (POOL, "--machine", "kunpeng920-2s", "--kernel", "v5.7")
     rows = run_json(*given, "--explain")["decisions"]

@@ -16,6 +16,8 @@ LINES_SHOWN = 4
 
 def print_simulated(c2c: pl.DataFrame, limit: int) -> None:
     """Print the hottest lines of a run: the shares of each place in its line's hits and stores."""
+    if c2c.is_empty():
+        click.echo("\nno cache line that real-time scheduling shares was accessed")
     for number, rows in enumerate(c2c.partition_by("number", maintain_order=True)):
         if limit and number >= LINES_SHOWN:
             left = c2c["number"].n_unique() - LINES_SHOWN

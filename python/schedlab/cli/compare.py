@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._given import given, need
 from schedlab.cli._output import (
     Column,
     limit_option,
@@ -135,6 +136,7 @@ def command(context: click.Context, /, *, limit: int, **options: Any) -> None:
     with the iterations that would settle it.
     """
     as_json = options["as_json"] or options["shape"] == "json"
+    _check(options, limit=limit)
     if options["power"]:
         _plan(options, as_json=as_json)
         return
@@ -166,6 +168,25 @@ def command(context: click.Context, /, *, limit: int, **options: Any) -> None:
 
         click.echo(WRITERS[options["shape"]](table), nl=False)
     _judge_exit(context, table, options["max_regression"])
+
+
+def _check(options: dict[str, Any], *, limit: int) -> None:
+    """Refuse options of which one would be without effect."""
+    shape = options["shape"]
+    if options["as_json"] and given("--format") and shape != "json":
+        raise click.UsageError(f"--json and --format {shape} are two shapes; give one of them.")
+    if options["reboots"] and shape not in {"table", "json", "markdown"}:
+        raise click.UsageError(f"--reboots prints a table, JSON or markdown, and no {shape}.")
+    if given("--limit") and limit and shape not in {"table", "json"}:
+        raise click.UsageError(f"--format {shape} has every row; leave --limit out.")
+    if not options["power"]:
+        need("--effect", "--std", "--rows", what="--power")
+    elif options["effect"] == 0:
+        raise click.UsageError("--effect is 0, which no iterations find; give more, such as 2%.")
+    elif wrong := given("--report", "--reboots", "--max-regression"):
+        raise click.UsageError(f"--power plans and compares nothing; leave {wrong[0]} out.")
+    elif shape not in {"table", "json"}:
+        raise click.UsageError(f"--power prints a table or JSON; leave --format {shape} out.")
 
 
 def _table(options: dict[str, Any]) -> Table:
@@ -272,7 +293,7 @@ def _columns(table: Table, *, several: bool) -> list[Column]:
 def _plan(options: dict[str, Any], *, as_json: bool) -> None:
     from schedlab.comparison.planning import CHANGES_PCT, Plan, plan, spreads  # noqa: PLC0415 - as above
 
-    changes = [options["effect"]] if options["effect"] else list(CHANGES_PCT)
+    changes = list(CHANGES_PCT) if options["effect"] is None else [options["effect"]]
     if options["std"] is not None:
         cases = [("any", options["std"])]
     elif options["inputs"]:

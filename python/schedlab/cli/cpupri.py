@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._given import given, need
 from schedlab.cli._output import Column, decimal, integer, print_json, print_note, print_table
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ def command(
         if layout not in cpupri.layouts():
             known = ", ".join(cpupri.layouts())
             raise Refusal(f"no layout {layout}; there are {known}{near(layout, cpupri.layouts())}")
-    if plot is not None and not simulate:
-        raise click.UsageError("--plot draws what --simulate gives.")
+    if not simulate:
+        need("--cpus", "--uniform", "--think-us", "--plot", what="--simulate")
+    elif wrong := given("--threads", "--duration-ms"):
+        raise click.UsageError(f"{wrong[0]} is for measuring; leave it out, or --simulate.")
     hardware = load_machine(machine)
     only = layouts or None
     if simulate:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab.cli._given import check_tasks
 from schedlab.cli._output import (
     Column,
     decimal,
@@ -82,7 +83,9 @@ def from_trace(
     if rt_app is not None and rt_app.suffix != ".json":
         raise click.UsageError(f"{rt_app}: rt-app files end in .json.")
     machine = traced_machine(file, machine_name)
-    tasks = TracedTasks(file, machine, hz=hz, given=given_of(policies, affinities))
+    given = given_of(policies, affinities)
+    tasks = TracedTasks(file, machine, hz=hz, given=given)
+    check_tasks(file, given, tasks.tasks["comm"])
     folded = tasks.folded(tolerance_pct)
     if out is not None:
         out.write_text(folded.to_toml(), encoding="utf-8")

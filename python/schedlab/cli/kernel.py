@@ -35,6 +35,10 @@ def list_kernels(*, as_json: bool) -> None:
 @click.option("--toml", "as_toml", is_flag=True, help="Print the kernel's file, to copy and edit.")
 def show(*, name_or_file: str, cpus: int | None, as_json: bool, as_toml: bool) -> None:
     """Show every setting of a kernel."""
+    if as_json and as_toml:
+        raise click.UsageError("--json and --toml are two shapes of one kernel; give one.")
+    if as_toml and cpus is not None:
+        raise click.UsageError("--cpus scales no file that --toml prints; give one.")
     kernel = Kernel.load(name_or_file)
     settings = kernel.settings(cpus)
     if as_json:

@@ -46,6 +46,8 @@ def show(
     """Draw a machine: CPU tree, distances, idle states, operating points, power, costs."""
     if kernel is not None and not domains:
         raise click.UsageError("--kernel chooses who builds --domains; give both.")
+    if as_json and as_toml:
+        raise click.UsageError("--json and --toml are two shapes of one machine; give one.")
     if domains and as_toml:
         raise click.UsageError("--domains are no part of the file that --toml prints; give one.")
     machine = Machine.load(name_or_file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.agreement import P99_MIN, WAKEUPS_MIN
+from schedlab.cli._given import check_tasks
 from schedlab.cli._output import (
     Column,
     decimal,
@@ -101,6 +102,7 @@ def command(
     """
     machine = traced_machine(file, machine_name)
     kernel = kernel_name or traced_kernel(file)
+    given = given_of(policies, affinities)
     with progress(file, "replaying") as told:
         replay = replay_trace(
             file,
@@ -110,11 +112,12 @@ def command(
             machines=machines,
             governor=governor,
             hz=hz,
-            given=given_of(policies, affinities),
+            given=given,
             seed=seed,
             seeds=seeds,
             progress=told,
         )
+    check_tasks(file, given, replay.tasks.tasks["comm"])
     shown = replay.agreement.passed or anyway
     if as_json:
         print_json(_as_dict(file, replay, shown=shown))

@@ -198,6 +198,8 @@ def command(
         )
     if run.ending == "stuck":
         raise Refusal(_stuck(run))
+    if explain_task is not None and explain_task not in run.tasks["task"]:
+        raise Refusal(f"--explain-task {explain_task}: there is no such task; {_tasks_of(run)}")
     if trace_file is not None and run.trace is not None and to is not None:
         run.trace.convert(to, trace_file)
     if page is not None and run.trace is not None:
@@ -242,6 +244,11 @@ def _thermal_limit(text: str) -> tuple[str, float]:
     except ValueError:
         pass
     raise click.UsageError(f"{text}: --thermal-limit takes KIND:MHZ, as in big:1800.")
+
+
+def _tasks_of(run: Simulation) -> str:
+    count = run.tasks.height
+    return f"the run has {count:,}, 0 to {count - 1}" if count else "the run has none"
 
 
 def _stuck(run: Simulation) -> str:
@@ -432,7 +439,10 @@ def _print_decisions(run: Simulation, task: int | None, limit: int) -> None:
         return
     click.echo()
     if task is not None:
-        for row in decisions.filter(decisions["task"] == task).iter_rows(named=True):
+        own = decisions.filter(decisions["task"] == task)
+        if own.is_empty():
+            click.echo(f"task {task} was never placed: no fork, exec or wake-up of it is kept")
+        for row in own.iter_rows(named=True):
             click.echo(f"{row['time_ns'] / 1e6:.6f} ms: {row['text']}")
         return
     print_table(

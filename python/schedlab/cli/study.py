@@ -61,6 +61,8 @@ def show(*, name_or_file: str, as_json: bool, as_toml: bool) -> None:
     from schedlab.study import load  # noqa: PLC0415 - as above
     from schedlab.study.load import names, text_of  # noqa: PLC0415
 
+    if as_json and as_toml:
+        raise click.UsageError("--json and --toml are two shapes of one study; give one.")
     study = load(name_or_file)
     if as_toml:
         if name_or_file not in names():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab.cli._given import given, need
 from schedlab.cli._output import (
     Column,
     limit_option,
@@ -175,11 +176,10 @@ def command(
     from schedlab.sweep.planes import check_map, figures_of  # noqa: PLC0415
     from schedlab.sweep.run import Session, run_sweep  # noqa: PLC0415
 
+    _check_ways(until, select)
     plan = load(plan_file)
     tls = tls_files(scheduler, tls_ca, tls_cert, tls_key)
     wanted = None if until is None else _until(until, most)
-    if until is not None and select is not None:
-        raise click.UsageError("--until and --select are two ways to stop; give one of them")
     shown = figures_of(plan, figures)
     if as_map:
         check_map(plan)
@@ -219,6 +219,18 @@ def command(
     print_tally(result.tally)
     if any(row.failed for row in result.rows):
         sys.exit(1)
+
+
+def _check_ways(until: str | None, select: str | None) -> None:
+    """Refuse two ways to stop, and what would be without effect on the one that was chosen."""
+    if select is None:
+        need("--zone", what="--select")
+        if until is None:
+            need("--most", what="--until or --select")
+    elif until is not None:
+        raise click.UsageError("--until and --select are two ways to stop; give one of them")
+    elif wrong := given("--figure", "--map", "--report"):
+        raise click.UsageError(f"{wrong[0]} is of a table, and --select prints none; give one")
 
 
 def _until(text: str, most: int) -> Until:

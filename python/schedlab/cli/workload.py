@@ -63,6 +63,8 @@ def show(
 
     NAME_OR_FILE is a built-in workload, a TOML file, or rt-app JSON.
     """
+    if as_json and as_toml:
+        raise click.UsageError("--json and --toml are two shapes of one workload; give one.")
     workload = Workload.load(name_or_file, None if machine is None else Machine.load(machine))
     if as_json:
         print_json(workload.to_dict())

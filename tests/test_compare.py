@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,6 +175,13 @@ def test_published_changes_are_tested_as_their_authors_computed_them(tmp_path: P
     assert (row["verdict"], row["effect"]) == ("regressed", pytest.approx(0.9))
     reboots = json.loads(run(str(path), "--reboots", "--json").stdout)
     assert reboots["rows"][0]["explained_by_pct"] > 2
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_every_column_of_several_kernels_has_a_name(statistic: str, tmp_path: Path) -> None:
+    path = str(samples(tmp_path / "a.csv", {"base": 1.0, "slow": 1.1, "fast": 0.9}))
+    header = run(path, "--statistic", statistic).stdout.splitlines()[1]
+    assert re.split(r"\s{2,}", header.strip())[:5] == ["case", "kernel", "base", "std %", statistic]
 
 
 def test_csv_output_reads_back(tmp_path: Path) -> None:

@@ -161,3 +161,22 @@ def test_pelt_table() -> None:
     result = run("pelt", MENU)
     assert result.exit_code == 0
     assert "no util_avg of the kernel's to compare with" in result.output
+    assert " tasks                    0                0\n" in result.stdout
+    task = answer("pelt", MENU)["task"]
+    assert [task[key] for key in ("compared", "median", "p99", "max")] == [0, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((LADDER, "--machine", "qemu4"), "but machine qemu4 has 1 state there"),
+        ((PELT, "--machine", "atom-netbook-ht"), "CPU 7, but machine atom-netbook-ht has 2 CPUs;"),
+    ],
+)
+def test_residency_is_not_judged_by_a_machine_that_was_not_traced(
+    words: tuple[str, ...], message: str
+) -> None:
+    found = run("trace", "idle", *words)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert message in found.stderr
+    assert found.stderr.endswith("choose the machine that was traced with --machine\n")

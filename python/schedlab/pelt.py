@@ -90,6 +90,10 @@ class Pelt:
         return f"<Pelt util_avg={self.util_avg}>"
 
 
+ERRORS = ("median", "p90", "p99", "max")
+"""What is told of the errors of each signal."""
+
+
 def check(
     trace: Trace | str | PathLike[str],
     machine: Machine | str | None = None,
@@ -102,7 +106,8 @@ def check(
     Tells the distribution of absolute errors, of 1024, for tasks and for CPUs' fair, real-time and
     deadline classes. A value is compared once its history is known: the kernel's first value, or
     345 periods without one. ``invariance`` is how the traced kernel makes slow CPUs comparable: by
-    the ``clock`` (Linux 5.1 on) or by the ``contribution`` (before); by default the nearer.
+    the ``clock`` (Linux 5.1 on) or by the ``contribution`` (before); by default the nearer. Where
+    no value is compared, errors are ``None``.
 
     >>> found = check("tests/data/traces/qemu_pelt_ptask.dat", "qemu8")
     >>> found["task"]["median"], found["task"]["p99"] <= 8
@@ -138,4 +143,11 @@ def _check(
     path = Path(trace.path if isinstance(trace, Trace) else trace)
     loaded = Machine.load(machine) if isinstance(machine, str) else machine
     native = None if loaded is None else loaded.native
-    return _schedlab.pelt_check(path, native, invariance=invariance, rows=rows, progress=progress)
+    found, table = _schedlab.pelt_check(
+        path, native, invariance=invariance, rows=rows, progress=progress
+    )
+    for signal in found.values():
+        # Of no value there is no error, rather than one of 0.
+        if isinstance(signal, dict) and not signal["compared"]:
+            signal |= dict.fromkeys(ERRORS)
+    return found, table

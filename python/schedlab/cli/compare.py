@@ -271,12 +271,13 @@ def _cells(rows: Any, table: Table) -> list[dict[str, str]]:
 def _columns(table: Table, *, several: bool) -> list[Column]:
     confidence = f"{100 * (1 - table.settings.rules.significance):g} %"
     corrected = {"holm": "p Holm", "bh": "p BH", "none": ""}[table.settings.rules.correction]
+    value = table.settings.statistic
     columns = [
         Column("case", "case", numeric=False),
         Column("other", "kernel", numeric=False) if several else None,
         Column("base_middle", table.base, spare=2, most=24),
         Column("base_std", "std %", spare=4),
-        Column("middle", "" if several else table.others[0], spare=2, most=24),
+        Column("middle", value if several else table.others[0], spare=2, most=24),
         Column("std", "std %", spare=4),
         Column("unit", "unit", numeric=False, spare=3),
         Column("n", "n", spare=3),

@@ -316,7 +316,10 @@ def idle(*, file: Path, machine_name: str | None, as_json: bool, limit: int) -> 
     machine = None if machine_name is None else Machine.load(machine_name)
     with progress(file, "reading") as told:
         trace = Trace(file, keep_events=False, progress=told)
-        found = trace_idle.summed(trace.idle(machine), trace.info)
+        told_idle = trace.idle(machine)
+    if machine is not None:
+        trace_idle.check_fit(file, told_idle, trace.info, machine)
+    found = trace_idle.summed(told_idle, trace.info)
     if as_json:
         print_json(found)
         return

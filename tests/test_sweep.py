@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from beat import PLAN
+from beat import PLAN, study
 from click.testing import CliRunner, Result
 from schedlab import StudyError
 from schedlab.cli import main
@@ -259,6 +259,38 @@ def test_a_store_that_cannot_be_is_refused(
     found = run("store", *words)
     assert found.exit_code == 2
     assert message in found.output
+
+
+def test_a_store_tells_of_runs_of_studies_too(tmp_path: Path) -> None:
+    text = study("run_us = 300", "energy", iterations=2, duration_s=0.01)
+    (tmp_path / "beat.toml").write_text(text, encoding="utf-8")
+    store = tmp_path / "store"
+    done = run("study", "run", tmp_path / "beat.toml", "--store", store, "--jobs", "1")
+    assert done.exit_code == 0, done.output
+    told = run("store", "info", "--store", store).stdout
+    assert "runs: 0\n" in told
+    assert "study runs: 4\n" in told
+    assert json.loads(run("store", "info", "--store", store, "--json").stdout)["study_runs"] == 4
+
+
+@pytest.mark.parametrize("words", [("info",), ("query", "FROM runs"), ("compact",)])
+def test_a_store_that_is_not_there_is_not_read(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = run("store", *words, "--store", tmp_path / "typo")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "typo: no store is there; mend --store" in found.stderr
+    monkeypatch.setenv("SCHEDLAB_STORE", str(tmp_path / "typo"))
+    assert "typo: no store is there; mend $SCHEDLAB_STORE" in run("store", *words).stderr
+    # Nobody names the cache, which is filled by the first sweep.
+    monkeypatch.setenv("SCHEDLAB_STORE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert run("store", *words).exit_code == 0
+
+
+def test_an_answer_without_rows_says_so(swept: Path) -> None:
+    found = run("store", "query", "FROM runs WHERE key = 'x'", "--store", swept / "store")
+    assert (found.exit_code, found.stdout) == (0, " (none)\n")
 
 
 def test_keys_are_found_in_any_number() -> None:

@@ -149,5 +149,5 @@ def _check(
     for signal in found.values():
         # Of no value there is no error, rather than one of 0.
         if isinstance(signal, dict) and not signal["compared"]:
-            signal |= dict.fromkeys(ERRORS)
+            signal.update(dict.fromkeys(ERRORS))
     return found, table

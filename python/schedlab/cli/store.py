@@ -1,7 +1,8 @@
-"""``schedlab store``: the runs that sweeps have kept."""
+"""``schedlab store``: the runs that sweeps and studies have kept."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,18 @@ if TYPE_CHECKING:
 
 @click.group
 def command() -> None:
-    """Look at the runs that sweeps have kept, and put stores together."""
+    """Look at the runs that sweeps and studies have kept, and put stores together.
+
+    A store is a folder: sweeps and searches keep their runs in its segments/, studies in its runs/.
+    """
+
+
+_read_option = click.option(
+    "--store",
+    metavar="DIR|ADDRESS",
+    help="The store to read: a folder or an address such as s3://bucket/sweeps; $SCHEDLAB_STORE or "
+    "schedlab in the user's cache by default.",
+)
 
 
 def _open(store: str | None) -> Segments:
@@ -24,12 +36,35 @@ def _open(store: str | None) -> Segments:
     return open_store(store)
 
 
+def _read(store: str | None) -> Segments:
+    """Open a store that must be there; the user's cache may be empty yet."""
+    from schedlab.store import StoreError  # noqa: PLC0415 - as above
+    from schedlab.store.places import FolderPlace  # noqa: PLC0415 - as above
+
+    segments = _open(store)
+    place = segments.place
+    named = store is not None or os.environ.get("SCHEDLAB_STORE")
+    if named and isinstance(place, FolderPlace) and not place.folder.exists():
+        given = "--store" if store is not None else "$SCHEDLAB_STORE"
+        raise StoreError(f"{place.folder}: no store is there; mend {given}")
+    return segments
+
+
+def _study_runs(segments: Segments) -> int:
+    """Count the runs of studies, which keep them in folders alone."""
+    from schedlab.store import Store  # noqa: PLC0415 - as above
+    from schedlab.store.places import FolderPlace  # noqa: PLC0415 - as above
+
+    place = segments.place
+    return len(Store(place.folder).keys()) if isinstance(place, FolderPlace) else 0
+
+
 @command.command
-@store_option
+@_read_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(*, store: str | None, as_json: bool) -> None:
-    """Count what a store holds."""
-    segments = _open(store)
+    """Count what a store holds: runs of sweeps and searches, and runs of studies."""
+    segments = _read(store)
     [row] = segments.query(
         "SELECT count(DISTINCT key) AS runs, count(DISTINCT key) FILTER (error IS NOT NULL) AS "
         "failed, count(figure) AS figures FROM runs"
@@ -38,6 +73,7 @@ def info(*, store: str | None, as_json: bool) -> None:
         "address": segments.address,
         "segments": len(segments.names()),
         **row,
+        "study_runs": _study_runs(segments),
     }
     programs = segments.query(
         "SELECT program, count(DISTINCT key) AS runs FROM runs GROUP BY program ORDER BY program"
@@ -46,7 +82,8 @@ def info(*, store: str | None, as_json: bool) -> None:
         print_json({**found, "programs": programs})
         return
     for name, value in found.items():
-        click.echo(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+        words = name.replace("_", " ")
+        click.echo(f"{words}: {value:,}" if isinstance(value, int) else f"{words}: {value}")
     # A sweep takes those of its own program alone.
     for each in programs:
         click.echo(f"runs of schedlab {each['program']}: {each['runs']:,}")
@@ -54,20 +91,23 @@ def info(*, store: str | None, as_json: bool) -> None:
 
 @command.command
 @click.argument("sql")
-@store_option
+@_read_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @limit_option
 def query(*, sql: str, store: str | None, as_json: bool, limit: int) -> None:
-    """Answer SQL about `runs`, a row per figure of every run.
+    """Answer SQL about `runs`, a row per figure of every run of sweeps and searches.
 
     Its columns: key, error, machine, workload, kernel, settings (JSON), seed, duration_s, start_ns,
     end_ns, events, digest, ending, program, wall_s, figure, unit, value.
     """
-    rows = _open(store).query(sql)
+    rows = _read(store).query(sql)
     if as_json:
         print_json(rows)
         return
-    names = list(rows[0]) if rows else []
+    if not rows:
+        click.echo(" (none)")
+        return
+    names = list(rows[0])
     columns = [
         Column(name, name, numeric=any(isinstance(row[name], int | float) for row in rows))
         for name in names
@@ -91,7 +131,7 @@ def merge(*, other: tuple[str, ...], store: str | None) -> None:
 
 
 @command.command
-@store_option
+@_read_option
 def compact(*, store: str | None) -> None:
     """Put small segments together."""
-    click.echo(f"{_open(store).compact(least=2)} segments fewer")
+    click.echo(f"{_read(store).compact(least=2)} segments fewer")

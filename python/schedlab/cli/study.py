@@ -83,7 +83,8 @@ def show(*, name_or_file: str, as_json: bool, as_toml: bool) -> None:
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep runs here; $SCHEDLAB_STORE or the user's cache by default.",
+    help="Keep runs in runs/ of this folder; $SCHEDLAB_STORE or schedlab in the user's cache by "
+    "default.",
 )
 @click.option(
     "--control", is_flag=True, help="Turn each of the study's knobs, which must make it fail."

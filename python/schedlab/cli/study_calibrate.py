@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep runs here; $SCHEDLAB_STORE or the user's cache by default.",
+    help="Keep runs in runs/ of this folder; $SCHEDLAB_STORE or schedlab in the user's cache by "
+    "default.",
 )
 @click.option("--write", is_flag=True, help="Put the fitted values into FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

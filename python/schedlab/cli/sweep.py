@@ -38,8 +38,8 @@ FAILURES_SHOWN = 3
 store_option = click.option(
     "--store",
     metavar="DIR|ADDRESS",
-    help="Keep runs here: a folder or an address such as s3://bucket/sweeps; $SCHEDLAB_STORE or "
-    "the user's cache by default.",
+    help="Keep runs in segments/ of this folder or address, such as s3://bucket/sweeps; "
+    "$SCHEDLAB_STORE or schedlab in the user's cache by default.",
 )
 
 

@@ -211,6 +211,28 @@ def test_words_are_chosen_among(study: Path) -> None:
     assert confirmed.filter(where="fresh", kernel="tuned")["n"].to_list() == [2]
 
 
+def test_no_point_is_tried_twice_while_others_are_left(study: Path) -> None:
+    hz, run_us = "kernel.tick.hz=100,250,300", "workload.run_us=500..501"
+    words = (
+        "--parameter",
+        hz,
+        "--parameter",
+        run_us,
+        "--objective",
+        "energy",
+        "--iterations",
+        "2",
+        "--workload",
+        "beat",
+    )
+    for trials, points in ((4, 4), (6, 6), (7, 6)):
+        found = tune(study, *words, "--trials", str(trials), "--json")
+        assert found.exit_code == 0, found.output
+        told = [each["values"] for each in json.loads(found.stdout)["trials"]]
+        assert len(told) == trials
+        assert len({tuple(each.values()) for each in told}) == points
+
+
 @pytest.mark.parametrize(
     ("parameter", "objective", "message"),
     [
@@ -219,6 +241,7 @@ def test_words_are_chosen_among(study: Path) -> None:
         ("workload.run_us=0..2:log", "energy", "no range that can be searched"),
         ("workload.run_us=7", "energy", "one value is no choice"),
         ("workload.run_us=1..2", "power", "say which way"),
+        ("workload.run_us=1..2", "up:energy", "up is neither min nor max; write min:energy or"),
         ("workload.run_us=1..2", "min:power@beats", "there is no workload beats"),
         ("kernel.cpuidle.no_such=1..2", "energy", "no_such"),
         ("workload.run_us=1..2", "min:birth CPUs", "no positive 'birth CPUs'"),

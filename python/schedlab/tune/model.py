@@ -104,6 +104,12 @@ class Objective:
             )
         better = {metric.better for metric in study.metrics if metric.figure == figure}
         if not direction and len(better) != 1:
+            word, colon, rest = text.partition(":")
+            if colon and word.isalpha():
+                raise StudyError(
+                    f"--objective {text}: {word} is neither min nor max; write min:{rest} or "
+                    f"max:{rest}"
+                )
             raise StudyError(f"--objective {text}: say which way, as min:{text} or max:{text}")
         higher = direction == "max" if direction else better == {"higher"}
         return cls(figure, higher, workload or None)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
+import itertools
 import json
 import logging
 import math
+import random
 from typing import TYPE_CHECKING, Any
 
 from schedlab.extras import wanted
@@ -23,7 +25,7 @@ from schedlab.study.model import Study
 from schedlab.study.plan import program
 from schedlab.study.reading import StudyError
 from schedlab.sweep.jobs import Cell
-from schedlab.sweep.model import Choice, Limits, Plan
+from schedlab.sweep.model import Axis, Choice, Limits, Plan
 from schedlab.sweep.run import Session, open_store
 from schedlab.tune.model import TUNED, UNTUNED, Objective, Parameter, Trial, TuneResult
 
@@ -46,6 +48,9 @@ FRESH = 1_000_000
 
 # Trials before one may be given up for being worse than the middle of the others.
 PRUNE_FROM = 8
+
+# Points that are few enough to know which of them nobody has tried.
+POINTS_MAX = 1000
 
 # Of a front: so many trials are confirmed at most.
 FRONT_MAX = 8
@@ -286,7 +291,7 @@ class _Search:
         return [trial for trial in self._study.trials if trial.state.name in {"COMPLETE", "PRUNED"}]
 
     def _batch(self, count: int, told: Callable[[Trial], None] | None) -> None:
-        asked = [self._study.ask() for _ in range(count)]
+        asked = [self._ask() for _ in range(count)]
         values = {trial.number: self._suggest(trial) for trial in asked}
         alive = list(asked)
         done = 0
@@ -318,6 +323,32 @@ class _Search:
                 if told is not None:
                     told(Trial(trial.number, values[trial.number], _pct(found), rung, pruned))
             alive = stays
+
+    def _ask(self) -> Any:
+        """Ask for values; for others where they were tried and some are left that were not."""
+        trial = self._study.ask()
+        self._suggest(trial)
+        steps = [range(len(axis.values)) or _whole(axis) for axis in self.session.plan.axes]
+        if not 0 < math.prod(map(len, steps)) <= POINTS_MAX:
+            return trial
+        names = [axis.name for axis in self.session.plan.axes]
+        tried = {
+            tuple(each.params.get(name) for name in names)
+            for each in self._study.trials
+            if each.number != trial.number and each.state.name != "FAIL"
+        }
+        if tuple(trial.params[name] for name in names) not in tried:
+            return trial
+        left = [point for point in itertools.product(*steps) if point not in tried]
+        if not left:
+            return trial
+        point = random.Random(trial.number).choice(left)  # noqa: S311 - nothing secret
+        self._study.tell(trial, state=_failed())
+        self._study.enqueue_trial(dict(zip(names, point, strict=True)))
+        trial = self._study.ask()
+        # Whoever is asked next knows of it only then.
+        self._suggest(trial)
+        return trial
 
     def _suggest(self, trial: Any) -> dict[str, Any]:
         found = {}
@@ -406,6 +437,17 @@ def _pruned() -> Any:
     import optuna  # noqa: PLC0415 - an extra, and there
 
     return optuna.trial.TrialState.PRUNED
+
+
+def _failed() -> Any:
+    import optuna  # noqa: PLC0415 - as above
+
+    return optuna.trial.TrialState.FAIL
+
+
+def _whole(axis: Axis) -> range:
+    """Give the values of a range of whole numbers; none of any other, which nobody can count."""
+    return range(int(axis.low), int(axis.high) + 1) if axis.whole and not axis.values else range(0)
 
 
 def _pct(changes: Sequence[float]) -> list[float]:

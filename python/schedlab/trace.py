@@ -204,7 +204,11 @@ class Trace:
     def cpus(self) -> pl.DataFrame:
         """Tell what each CPU did; busy, idle and unknown time add up to the trace's duration.
 
-        Interrupts are part of the busy or idle time that they interrupt.
+        Interrupts are part of the busy or idle time that they interrupt. A CPU is busy from the
+        switch to a task to the switch to the idle task, and ``switches`` counts both kinds. So the
+        trace of a simulated run has more switches than :attr:`Simulation.tasks` counts, which are
+        those to tasks, and less busy time than :attr:`Simulation.cpus`, which counts interrupts of
+        an idle CPU and its way out of idle states as busy.
 
         >>> cpus = read_trace("tests/data/traces/qemu_idle_menu.dat").cpus()
         >>> cpus.select("cpu", "busy_ns", "switches").row(0)

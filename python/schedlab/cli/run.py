@@ -167,6 +167,10 @@ def command(
 
     The same machine, kernel, workload, duration and seed give the same run to the bit, which its
     digest tells.
+
+    A CPU is busy whenever it is not in an idle state: while a task runs, and in interrupts and on
+    its way out of idle states. Switches are those to tasks. (`schedlab trace cpus` of the run's own
+    trace counts tasks' time alone as busy, and switches to the idle task, too.)
     """
     from schedlab._schedlab import GovernorSource  # noqa: PLC0415 - `--help` needs none
     from schedlab.simulation import load_machine, simulate  # noqa: PLC0415 - `--help` needs none

@@ -365,6 +365,16 @@ def test_sums_give_the_test_that_values_give() -> None:
             "duration_s = 0.02\noptions = { run_s = 500 }",
             "plan.toml:16: beat.toml: unknown field `run_s`",
         ),
+        (
+            'kernel = "v6.12"',
+            'kernel = "v6.12"\nset = { tick.hz = 7 }',
+            "plan.toml:10: kernel v6.12: hz is 7",
+        ),
+        (
+            'kernel = "v6.12"',
+            'kernel = "v6.12"\nset = { tick.hertz = 7 }',
+            "plan.toml:10: kernel v6.12 has no setting tick.hertz",
+        ),
         ('["generic"]', '["gneric"]', "plan.toml:3: gneric: neither a file nor"),
         ('"v6.12"', '"v6.7"', "plan.toml:10: v6.7: neither a file nor"),
         ('"periodic"', '"perodic"', "plan.toml:14: perodic: neither a file nor"),

@@ -163,8 +163,8 @@ def _at(place: str) -> Iterator[None]:
     """Name file and line of a study or plan in what loading something that it names raises."""
     try:
         yield
-    except (KernelError, MachineError, WorkloadError) as error:
-        raise type(error)(f"{place}: {error}" if place else str(error)) from None
+    except (KernelError, MachineError, StudyError, WorkloadError) as error:
+        raise type(error)(f"{place}: {words_of(error)}" if place else str(error)) from None
 
 
 def words_of(error: Exception) -> str:
@@ -225,14 +225,19 @@ def _kernel_toml(
     for target, value in settings.items():
         # Parameters of governors are in no kernel's file, whose parser knows them all.
         create = target.startswith(("cpuidle.", "cpufreq."))
-        _set(document, target, value, f"kernel {choice.kernel}", create=create)
+        place = case.place if target in case.kernel_settings else choice.place
+        with _at(place if target in {*case.kernel_settings, *choice.settings} else ""):
+            _set(document, target, value, f"kernel {choice.kernel}", create=create)
     if turn is not None and turn.target.startswith("kernel."):
         _turn(document, turn, turn.target.removeprefix("kernel."), f"kernel {choice.name}")
     if settings:
         document["name"] = choice.name
         document["description"] = f"{choice.kernel} with {', '.join(settings)}"
     text = tomlkit.dumps(document)
-    Kernel.parse(text, f"kernel {choice.name}")
+    # What parameters set stands elsewhere.
+    own = settings and settings == dict(choice.settings)
+    with _at(choice.place if own else ""):
+        Kernel.parse(text, f"kernel {choice.name}")
     return text
 
 

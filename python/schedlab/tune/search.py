@@ -50,7 +50,7 @@ FRESH = 1_000_000
 PRUNE_FROM = 8
 
 # Points that are few enough to know which of them nobody has tried.
-POINTS_MAX = 1000
+POINTS_MAX = 100
 
 # Of a front: so many trials are confirmed at most.
 FRONT_MAX = 8

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from schedlab.cli import main
 from schedlab.machine import Machine
 from schedlab.replay import Replay, replay_trace
-from schedlab.simulation import WorkloadText, load_machine
+from schedlab.simulation import WorkloadText
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ SHARED = "shared_instruction_stream"
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    lines = load_machine("qemu4").to_toml().splitlines(keepends=True)
+    lines = Machine.load("qemu4").to_toml().splitlines(keepends=True)
     return Machine.parse("".join(line for line in lines if SHARED not in line), "four")
 
 

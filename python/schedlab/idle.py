@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from schedlab import _schedlab
 from schedlab._schedlab import GovernorSource, ReplayError
 from schedlab.machine import Machine
+from schedlab.names import check_governor
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
@@ -79,12 +80,18 @@ def replay(
     past; ``None`` without ``cpu_idle`` events) and ``estimated_pct``. ``traced_governor`` is the
     governor whose agreement says that it was the traced one, or ``None``.
 
+    Raises :class:`schedlab.GovernorError` for a governor that there is not, and
+    :class:`schedlab.ReplayError` or :class:`schedlab.TraceError` for a trace that cannot be used.
+
     >>> machine = Machine.load("simidle")
     >>> report = replay("tests/data/traces/qemu_idle_menu.dat", machine, ["menu", "teo"]).report
     >>> report["traced_governor"], report["governors"]["menu"]["agreement_pct"] > 99.5
     ('menu', True)
     """
     asked = list(dict.fromkeys(governors)) if governors else list(governor_names())
+    for one in asked:
+        if isinstance(one, str):
+            check_governor(one)
     tick_ns = None if hz is None else (1_000_000_000 + hz // 2) // hz
     report, table = _schedlab.idle_replay(
         Path(path),

@@ -7,6 +7,7 @@ from typing import Self
 
 from schedlab._schedlab import Kernel as _Native
 from schedlab._schedlab import KernelError
+from schedlab.names import near
 
 
 class Kernel:
@@ -25,20 +26,28 @@ class Kernel:
     def load(cls, name_or_path: str | Path) -> Self:
         """Load a built-in kernel by its name, or else a TOML file.
 
-        Raises :class:`schedlab.KernelError`, whose text names file, line and mend.
+        Raises :class:`schedlab.KernelError`, whose text names file, line and mend, and built-in
+        names that are near.
         """
         if isinstance(name_or_path, str):
             if name_or_path in _Native.preset_names():
                 return cls(_Native.preset(name_or_path))
             if not Path(name_or_path).exists():
-                # The compiled half knows which names there are.
-                return cls(_Native.preset(name_or_path))
+                return cls(cls._unknown(name_or_path))
         path = Path(name_or_path)
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise KernelError(f"{path}: not text but something else; give a TOML file") from error
         return cls.parse(text, str(path))
+
+    @staticmethod
+    def _unknown(name: str) -> _Native:
+        """Raise what the compiled half tells of a name, as it knows which names there are."""
+        try:
+            return _Native.preset(name)
+        except KernelError as error:
+            raise KernelError(f"{error}{near(name, _Native.preset_names())}") from None
 
     @classmethod
     def parse(cls, text: str, name: str = "<text>") -> Self:

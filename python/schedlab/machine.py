@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from schedlab._schedlab import Machine as _Native
+from schedlab._schedlab import MachineError
+from schedlab.names import near
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,14 +33,20 @@ class Machine:
     def load(cls, name_or_path: str | Path) -> Self:
         """Load a built-in machine by its name, or else a TOML file.
 
-        Raises :class:`schedlab.MachineError`, whose text names file, line and mend.
+        Raises :class:`schedlab.MachineError`, whose text names file, line and mend, and built-in
+        names that are near.
 
         >>> Machine.load("pixel6-gs101").cpus["capacity"].to_list()
         [124, 124, 124, 124, 427, 427, 1024, 1024]
         """
         if isinstance(name_or_path, Path):
             return cls(_Native.load(name_or_path))
-        return cls(_Native.find(name_or_path))
+        try:
+            return cls(_Native.find(name_or_path))
+        except MachineError as error:
+            if Path(name_or_path).exists():
+                raise
+            raise MachineError(f"{error}{near(name_or_path, cls.names())}") from None
 
     @classmethod
     def parse(cls, text: str, name: str = "<text>") -> Self:

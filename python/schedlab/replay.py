@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from schedlab import _schedlab
 from schedlab.agreement import Agreement, Chance, Figures, agreement, chance, spread
 from schedlab.kernel import Kernel
-from schedlab.simulation import Energy, load_kernel, load_machine
+from schedlab.machine import Machine
+from schedlab.names import check_governor
+from schedlab.simulation import Energy
 from schedlab.trace import Trace, read_trace
 
 if TYPE_CHECKING:
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     import polars as pl
-
-    from schedlab.machine import Machine
 
 # How many replays tell what the seed alone does, where a trace does not come back.
 SPREAD_SEEDS = 8
@@ -58,9 +58,7 @@ class TracedTasks:
         trace does not show. Raises :class:`schedlab.TraceError` or :class:`schedlab.ReplayError`,
         whose texts name file and mend.
         """
-        from schedlab.machine import Machine  # noqa: PLC0415 - for the type alone above
-
-        loaded = machine if isinstance(machine, Machine) else load_machine(machine)
+        loaded = _machine(machine)
         self.path = Path(path)
         self.native = _schedlab.TracedTasks.extract(
             self.path,
@@ -76,8 +74,6 @@ class TracedTasks:
 
     @classmethod
     def _of(cls, path: Path, native: _schedlab.TracedTasks) -> Self:
-        from schedlab.machine import Machine  # noqa: PLC0415 - as above
-
         tasks = cls.__new__(cls)
         tasks.path, tasks.native = path, native
         tasks.facts = dict(native.facts())
@@ -133,14 +129,14 @@ class TracedTasks:
         seed: int = 0,
         progress: Callable[[int, int], None] | None = None,
     ) -> Rerun:
-        """Run the tasks under a kernel, on the traced machine or another one."""
-        from schedlab.machine import Machine  # noqa: PLC0415 - as above
+        """Run the tasks under a kernel, on the traced machine or another one.
 
-        loaded = kernel if isinstance(kernel, Kernel) else load_kernel(kernel)
-        if machine is None:
-            hardware = self.machine
-        else:
-            hardware = machine if isinstance(machine, Machine) else load_machine(machine)
+        Raises :class:`schedlab.GovernorError` for an idle governor that there is not.
+        """
+        if governor is not None:
+            check_governor(governor)
+        loaded = _kernel(kernel)
+        hardware = self.machine if machine is None else _machine(machine)
         facts, trace = self.native.simulate(
             hardware.native, loaded.native, governor=governor, seed=seed, progress=progress
         )
@@ -270,43 +266,61 @@ def replay_trace(
     The trace was taken on ``machine`` under ``traced_kernel``, whose idle governor was
     ``governor`` if not the kernel's own. Every kernel of ``kernels`` runs them on ``machine``, and
     on each of ``machines``. Where the trace does not come back, replays with ``seeds`` seeds,
-    ``seed`` the first, tell what of that is chance.
+    ``seed`` the first, tell what of that is chance. What is named and is not there is refused
+    before the trace is read.
 
     >>> file = "tests/data/traces/qemu_idle_menu.dat"
     >>> replay = replay_trace(file, ["v6.1"], machine="simidle", traced_kernel="v6.12")
     >>> replay.check.kernel, [run.kernel for run in replay.what_if]
     ('v6.12', ['v6.1'])
     """
-    tasks = TracedTasks(path, machine, hz=hz, given=given, progress=progress)
+    if governor is not None:
+        check_governor(governor)
+    traced_machine, *others_on = map(_machine, (machine, *machines))
+    traced_under, *others_under = map(_kernel, (traced_kernel, *kernels))
+    tasks = TracedTasks(path, traced_machine, hz=hz, given=given, progress=progress)
     traced = task_figures(read_trace(path), tasks.machine)
-    check = tasks.simulate(traced_kernel, governor=governor, seed=seed, progress=progress)
+    check = tasks.simulate(traced_under, governor=governor, seed=seed, progress=progress)
     pids = tasks.tasks["pid"]
     compared = agreement(traced, check.figures(), pids)
     by_seed = None
     if not compared.passed:
         others = [(seed + further) % 2**64 for further in range(1, seeds)]
-        again = [tasks.simulate(traced_kernel, governor=governor, seed=other) for other in others]
+        again = [tasks.simulate(traced_under, governor=governor, seed=other) for other in others]
         figures = [run.figures() for run in again]
         spread(compared, [agreement(traced, of, pids) for of in figures])
         by_seed = chance(traced, [check.figures(), *figures], pids)
-    targets: list[str | Path | Machine | None] = [None, *machines]
-    if machines and not kernels:
-        kernels = [traced_kernel]
-        targets = list(machines)
+    targets: list[Machine | None] = [None, *others_on]
+    if others_on and not others_under:
+        others_under, targets = [traced_under], [*others_on]
     what_if = [
         tasks.simulate(kernel, machine=target, seed=seed, progress=progress)
         for target in targets
-        for kernel in kernels
+        for kernel in others_under
     ]
     return Replay(tasks, traced, check, compared, what_if, by_seed)
+
+
+def _machine(named: str | Path | Machine) -> Machine:
+    return named if isinstance(named, Machine) else Machine.load(named)
+
+
+def _kernel(named: str | Path | Kernel) -> Kernel:
+    return named if isinstance(named, Kernel) else Kernel.load(named)
 
 
 def guess_kernel(release: str) -> str | None:
     """Guess the built-in kernel by a release's name: the one of the same version.
 
+    Traces of simulated runs name the kernel itself.
+
     >>> guess_kernel("6.12.117+deb12-amd64"), guess_kernel("5.4.0"), guess_kernel("")
     ('v6.12', None, None)
+    >>> guess_kernel("v3.9-power")
+    'v3.9-power'
     """
+    if release in Kernel.names():
+        return release
     version = "v" + ".".join(release.split(".")[:2])
     return version if version in Kernel.names() else None
 

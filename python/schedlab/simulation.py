@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from schedlab import _schedlab
-from schedlab._schedlab import KernelError, MachineError, WorkloadError
+from schedlab._schedlab import WorkloadError
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
+from schedlab.names import check_governor, near
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     import polars as pl
 
@@ -161,36 +161,6 @@ class Simulation:
         raise KeyError(f"no figure {name!r}; there are {', '.join(self.figures['name'])}")
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """Suggest what was meant by an unknown name; empty if nothing is near.
-
-    >>> near("sysbench-cpus", ["sysbench-cpu", "ebizzy"])
-    '; did you mean sysbench-cpu?'
-    """
-    found = difflib.get_close_matches(name, known, n=2)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
-
-
-def load_machine(name_or_path: str | Path) -> Machine:
-    """Load a machine as :meth:`schedlab.Machine.load`, and suggest names that are near."""
-    try:
-        return Machine.load(name_or_path)
-    except MachineError as error:
-        if Path(name_or_path).exists():
-            raise
-        raise MachineError(f"{error}{near(str(name_or_path), Machine.names())}") from None
-
-
-def load_kernel(name_or_path: str | Path) -> Kernel:
-    """Load a kernel as :meth:`schedlab.Kernel.load`, and suggest names that are near."""
-    try:
-        return Kernel.load(name_or_path)
-    except KernelError as error:
-        if Path(name_or_path).exists():
-            raise
-        raise KernelError(f"{error}{near(str(name_or_path), Kernel.names())}") from None
-
-
 def workload_names() -> list[str]:
     """List the built-in workloads.
 
@@ -274,14 +244,17 @@ def simulate(
 
     Raises :class:`schedlab.WorkloadError`, :class:`schedlab.MachineError` or
     :class:`schedlab.KernelError`, whose texts name file, line and mend, and
-    :class:`schedlab.GovernorError` where a user's own governor fails.
+    :class:`schedlab.GovernorError` for an idle governor that there is not, or where a user's own
+    fails.
 
     >>> run = simulate("periodic", machine="generic", duration_s=0.1)
     >>> run.ending, run.tasks.height, run.cpus.height
     ('time up', 32, 8)
     """
-    machine = machine if isinstance(machine, Machine) else load_machine(machine)
-    kernel = kernel if isinstance(kernel, Kernel) else load_kernel(kernel)
+    if isinstance(governor, str):
+        check_governor(governor)
+    machine = machine if isinstance(machine, Machine) else Machine.load(machine)
+    kernel = kernel if isinstance(kernel, Kernel) else Kernel.load(kernel)
     workload = workload if isinstance(workload, WorkloadText) else load_workload(workload)
     facts, tables, decisions, trace = _schedlab.simulate(
         machine.native,

@@ -84,7 +84,8 @@ def command(
     runs something less urgent (find).
     """
     from schedlab import cpupri  # noqa: PLC0415 - `--help` needs none
-    from schedlab.simulation import load_machine, near  # noqa: PLC0415 - as above
+    from schedlab.machine import Machine  # noqa: PLC0415 - as above
+    from schedlab.names import near  # noqa: PLC0415 - as above
 
     for layout in layouts:
         if layout not in cpupri.layouts():
@@ -94,7 +95,7 @@ def command(
         need("--cpus", "--uniform", "--think-us", "--plot", what="--simulate")
     elif wrong := given("--threads", "--duration-ms"):
         raise click.UsageError(f"{wrong[0]} is for measuring; leave it out, or --simulate.")
-    hardware = load_machine(machine)
+    hardware = Machine.load(machine)
     only = layouts or None
     if simulate:
         if any(size & (size - 1) for size in cpus):

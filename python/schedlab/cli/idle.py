@@ -209,11 +209,7 @@ def _explain(file: Path, machine: Machine, text: str, rows: pl.DataFrame, *, as_
 
 
 def _placed(file: Path, message: str) -> str:
-    return (
-        message
-        if str(file) in message or message.startswith("no idle governor")
-        else f"{file}: {message}"
-    )
+    return message if str(file) in message else f"{file}: {message}"
 
 
 def _write(rows: pl.DataFrame, path: Path) -> None:

@@ -58,7 +58,8 @@ def command(
     The page is one file that works offline. The machine names the idle states, judges the sleeps,
     and lets other idle governors choose anew; without --machine, it is guessed where just one fits.
     """
-    from schedlab.machine import Machine  # noqa: PLC0415 - `--help` needs none of these
+    from schedlab._schedlab import GovernorError  # noqa: PLC0415 - `--help` needs none of these
+    from schedlab.machine import Machine  # noqa: PLC0415
     from schedlab.report import figures_of, write  # noqa: PLC0415
     from schedlab.trace import Trace  # noqa: PLC0415
 
@@ -70,8 +71,10 @@ def command(
         trace = Trace(file, keep_events=keep, progress=told)
         try:
             report = write(trace, output, machine, governors, guessed=machine_name is None)
+        except GovernorError:
+            raise
         except ValueError as error:
-            # A governor that there is not, or a machine that the trace does not fit.
+            # A machine that the trace does not fit.
             raise Refusal(f"{file}: {error}") from None
     if as_json:
         print_json(figures_of(report))

@@ -173,7 +173,8 @@ def command(
     trace counts tasks' time alone as busy, and switches to the idle task, too.)
     """
     from schedlab._schedlab import GovernorSource  # noqa: PLC0415 - `--help` needs none
-    from schedlab.simulation import load_machine, simulate  # noqa: PLC0415 - `--help` needs none
+    from schedlab.machine import Machine  # noqa: PLC0415 - as above
+    from schedlab.simulation import simulate  # noqa: PLC0415 - as above
 
     if governor is not None and source is not None:
         raise click.UsageError("one of --governor and --governor-source, not both.")
@@ -181,7 +182,7 @@ def command(
         raise click.UsageError("--no-trace-interrupts says what --trace leaves out; give both.")
     chosen = None if source is None else GovernorSource(source)
     to = None if trace_file is None else _format(trace_file)
-    hardware = load_machine(machine)
+    hardware = Machine.load(machine)
     with _progress() as told:
         run = simulate(
             workload,

@@ -55,7 +55,8 @@ def command(
     Only the baseline and the controls that [calibration] names are run: what a treatment does is
     what the study is to predict. Runs are kept, so that a fit that was interrupted goes on.
     """
-    from schedlab.study import load  # noqa: PLC0415 - `--help` needs none
+    from schedlab.names import near  # noqa: PLC0415 - `--help` needs none
+    from schedlab.study import load  # noqa: PLC0415
     from schedlab.study.calibrate import calibrate  # noqa: PLC0415
 
     study = load(name_or_file)
@@ -65,10 +66,13 @@ def command(
             f"{name_or_file} is built in; print it by `schedlab study show --toml`, and fit the "
             "copy."
         )
-    unknown = [name for name in workloads if name not in [case.name for case in study.cases]]
-    if unknown:
-        known = ", ".join(case.name for case in study.cases)
-        raise Refusal(f"{study.name} has no workload {unknown[0]}; there are {known}")
+    known = [case.name for case in study.cases]
+    for name in workloads:
+        if name not in known:
+            raise Refusal(
+                f"{study.name} has no workload {name}; there are {', '.join(known)}"
+                f"{near(name, known)}"
+            )
     fit = calibrate(
         study,
         workloads=workloads,

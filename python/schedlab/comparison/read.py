@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.comparison import read_csv, read_json, read_store
 from schedlab.comparison.model import CompareError, Results
+from schedlab.names import near
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,10 @@ def read(
     for label in wanted:
         if label not in results.labels:
             known = ", ".join(results.labels)
-            raise CompareError(f"{label} is neither a path nor a label; there are {known}")
+            raise CompareError(
+                f"{label} is neither a path nor a label; there are {known}"
+                f"{near(label, results.labels)}"
+            )
     if wanted:
         results.labels = dict.fromkeys(wanted)
     if not (results.samples or results.summaries or results.changes):

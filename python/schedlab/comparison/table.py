@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from schedlab import stats
 from schedlab.comparison.model import Case, CompareError
+from schedlab.names import near
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,10 @@ def tabulate(results: Results, settings: Settings) -> Table:
     labels = list(results.labels)
     base = settings.base or (labels[0] if labels else "")
     if base not in labels:
-        raise CompareError(f"{base or 'baseline'}: no such label; there are {', '.join(labels)}")
+        raise CompareError(
+            f"{base or 'baseline'}: no such label; there are {', '.join(labels)}"
+            f"{near(base, labels)}"
+        )
     others = [label for label in labels if label != base]
     if not others:
         raise CompareError(

@@ -10,7 +10,7 @@ from schedlab.kernel import Kernel
 from schedlab.machine import Machine
 from schedlab.report.charts import FONT
 from schedlab.report.plots import to_svg
-from schedlab.simulation import load_machine, simulate
+from schedlab.simulation import simulate
 from schedlab.study.plan import plan
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def drawing(study: Study, use: Use, *, small: bool = False) -> Markup:
 
 
 def _cores(machine: str) -> int:
-    count: int = load_machine(machine).cpus["core"].n_unique()
+    count: int = Machine.load(machine).cpus["core"].n_unique()
     return count
 
 

@@ -8,7 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from schedlab.simulation import WorkloadText, near, workload_names
+from schedlab.names import near
+from schedlab.simulation import WorkloadText, workload_names
 from schedlab.study.model import (
     Calibration,
     Case,

@@ -17,14 +17,9 @@ import tomlkit
 from schedlab import _schedlab
 from schedlab._schedlab import KernelError, MachineError, WorkloadError
 from schedlab.kernel import Kernel
-from schedlab.simulation import (
-    WorkloadText,
-    duration_to_ns,
-    load_kernel,
-    load_machine,
-    load_workload,
-    near,
-)
+from schedlab.machine import Machine
+from schedlab.names import near
+from schedlab.simulation import WorkloadText, duration_to_ns, load_workload
 from schedlab.study.reading import StudyError
 
 if TYPE_CHECKING:
@@ -189,7 +184,7 @@ def _tick_ns(kernel_toml: str) -> int:
 
 def _machine_toml(study: Study, name: str, case: Case, turn: Turn | None) -> str:
     with _at(study.machines_place):
-        machine = load_machine(name)
+        machine = Machine.load(name)
     document = tomlkit.parse(machine.to_toml())
     own = [each for each in study.parameters if name in (each.machines or [name])]
     settings = {**_for_room("machine", own), **case.machine_settings}
@@ -202,8 +197,6 @@ def _machine_toml(study: Study, name: str, case: Case, turn: Turn | None) -> str
 
 def load_machine_text(text: str, name: str) -> str:
     """Check a machine's text and give it in its canonical form."""
-    from schedlab.machine import Machine  # noqa: PLC0415 - only here
-
     return Machine.parse(text, f"{name} with the study's parameters").to_toml()
 
 
@@ -214,7 +207,7 @@ def _kernel_toml(
         text = Kernel.preset_toml(choice.kernel)
     else:
         with _at(choice.place):
-            load_kernel(choice.kernel)
+            Kernel.load(choice.kernel)
         text = Path(choice.kernel).read_text(encoding="utf-8")
     document = tomlkit.parse(text)
     settings = {

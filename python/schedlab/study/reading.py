@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from schedlab.simulation import near
+from schedlab.names import near
 from schedlab.study.each import EachError, expand
 
 if TYPE_CHECKING:

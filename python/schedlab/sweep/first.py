@@ -6,7 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from schedlab._schedlab import KernelError, MachineError, WorkloadError
-from schedlab.simulation import duration_to_ns, near, simulate
+from schedlab.names import near
+from schedlab.simulation import duration_to_ns, simulate
 from schedlab.study.figures import of_run
 from schedlab.study.plan import options_of, words_of
 from schedlab.study.reading import StudyError

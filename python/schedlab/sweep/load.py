@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from schedlab.simulation import near
+from schedlab.names import near
 from schedlab.study import load as load_study
 from schedlab.study.load import check_target, count, read_case, read_kernel
 from schedlab.study.model import Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlab.simulation import near
+from schedlab.names import near
 from schedlab.study.reading import StudyError
 from schedlab.sweep.model import KERNEL, label
 

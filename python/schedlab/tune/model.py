@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from schedlab.names import near
 from schedlab.study.reading import StudyError
 from schedlab.sweep.model import Axis
 
@@ -101,6 +102,7 @@ class Objective:
         if workload and workload not in cases:
             raise StudyError(
                 f"--objective {text}: there is no workload {workload}; there are {', '.join(cases)}"
+                f"{near(workload, cases)}"
             )
         better = {metric.better for metric in study.metrics if metric.figure == figure}
         if not direction and len(better) != 1:

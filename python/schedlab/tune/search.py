@@ -18,6 +18,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from schedlab.extras import wanted
+from schedlab.names import near
 from schedlab.store import default_folder
 from schedlab.store.places import FolderPlace
 from schedlab.study import load as load_study
@@ -145,7 +146,10 @@ def _cases(study: Study, workloads: Sequence[str], held_out: Sequence[str]) -> l
     known = [case.name for case in study.cases]
     for name in (*workloads, *held_out):
         if name not in known:
-            raise StudyError(f"{study.name} has no workload {name}; there are {', '.join(known)}")
+            raise StudyError(
+                f"{study.name} has no workload {name}; there are {', '.join(known)}"
+                f"{near(name, known)}"
+            )
     seen = list(workloads) or [name for name in known if name not in held_out]
     if set(seen) & set(held_out) or not seen:
         raise StudyError("a workload is searched on or held out; name each once, and leave one")
@@ -165,7 +169,10 @@ def _plan(
     by_name = {each.name: each for each in study.kernels}
     name = kernel or study.kernels[min(1, len(study.treatments))].name
     if name not in by_name:
-        raise StudyError(f"{study.name} has no kernel {name}; there are {', '.join(by_name)}")
+        raise StudyError(
+            f"{study.name} has no kernel {name}; there are {', '.join(by_name)}"
+            f"{near(name, by_name)}"
+        )
     base = by_name[name]
     axes = [dataclasses.replace(each.axis, kernels=(TUNED,)) for each in parameters]
     if len({axis.name for axis in axes}) < len(axes):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from schedlab.bench.parse.items import Change, Item, Mean, Unread, Value
 from schedlab.bench.parse.lines import Line, lines_of, of_text
 from schedlab.comparison.model import CompareError
-from schedlab.simulation import near
+from schedlab.names import near
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

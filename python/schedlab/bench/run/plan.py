@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.bench.parse import TOOLS
-from schedlab.simulation import near
+from schedlab.names import near
 from schedlab.study.reading import Reader, StudyError
 
 if TYPE_CHECKING:

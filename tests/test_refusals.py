@@ -94,3 +94,33 @@ def test_fits_and_comparisons_suggest_what_there_is(tmp_path: Path) -> None:
     results.write_text("\n".join([header, *rows, ""]))
     assert "; did you mean patched?" in refusal("compare", results, "--base", "patchd")
     assert "; did you mean patched?" in refusal("compare", results, "old", "patchd")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("run", "periodic", "--thermal-limit", "big:5000000"), "limit of 5e+06 MHz on big"),
+        (("run", "periodic", "--thermal-limit", "big:1e400"), "limit of inf MHz on big"),
+        (("run", "periodic", "--thermal-limit", "bigg:1800"), "; there are little, mid, big; did"),
+        (("run", "periodic", "--explain-task", "4294967296"), "not in the range"),
+        (("run", "periodic", "--cpu-latency-us", "nan"), "not a finite number"),
+        (("idle", MENU, "--explain", "99999999999:1"), "2:117"),
+        (("idle", MENU, "--explain", "-1:1"), "2:117"),
+        (("idle", MENU, "--explain", "-1@1"), "2:117"),
+        (("idle", MENU, "--explain", "0:99999999999999999999"), "2:117"),
+        (("idle", MENU, "--explain", "0:-1"), "2:117"),
+        (("kernel", "show", "v6.12", "--cpus", "99999999999999999999999"), "not in the range"),
+        (("workload", "show", "hackbench", "--limit", "-5"), "not in the range"),
+        (("trace", "tasks", MENU, "--task", "99999999999"), "not in the range"),
+        (("bench", "cpupri", "--simulate", "--think-us", "nan"), "not a finite number"),
+        (("bench", "run", "hackbench", "--iterations", "99999999999"), "not in the range"),
+        (("study", "run", "idlest-group-util", "--jobs", "99999999999"), "not in the range"),
+        (("compare", "--power", "--significance", "nan"), "not a finite number"),
+        (("compare", "--power", "--chance", "nan"), "not a finite number"),
+        (("compare", "--power", "--std", "1", "--effect", "1e-300"), "out of range"),
+        (("compare", "--power", "--std", "1e300", "--effect", "1"), "out of range"),
+    ],
+)
+def test_a_number_out_of_range_is_refused(words: tuple[str | Path, ...], says: str) -> None:
+    on = ("--machine", "pixel6-gs101", *SHORT) if words[0] == "run" else ()
+    assert says in refusal(*words, *on)

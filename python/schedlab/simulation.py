@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from schedlab import _schedlab
-from schedlab._schedlab import WorkloadError
+from schedlab._schedlab import MachineError, WorkloadError
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
 from schedlab.names import check_governor, near
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 WORKLOAD_BYTES_MAX = 16 << 20
 
 SECOND_NS = 1_000_000_000
+
+# A thousand times what cores run at.
+THERMAL_LIMIT_MHZ_MAX = 4_000_000
 
 
 class WorkloadText(NamedTuple):
@@ -271,9 +274,7 @@ def simulate(
         keep_interrupts=keep_interrupts,
         cpufreq=cpufreq,
         cpu_latency_ns=None if cpu_latency_us is None else latency_to_ns(cpu_latency_us),
-        thermal_limits=[
-            (kind, round(mhz * 1000)) for kind, mhz in (thermal_limits_mhz or {}).items()
-        ],
+        thermal_limits=_thermal_limits_khz(machine, thermal_limits_mhz or {}),
         governor=governor,
         progress=progress,
     )
@@ -318,6 +319,22 @@ def simulate(
         if trace is None
         else Trace.recorded(f"{workload.name} on {machine.name}", trace),
     )
+
+
+def _thermal_limits_khz(machine: Machine, limits: Mapping[str, float]) -> list[tuple[str, int]]:
+    kinds = [kind["name"] for kind in machine.to_dict()["cpu_types"]]
+    for kind, mhz in limits.items():
+        if kind not in kinds:
+            raise MachineError(
+                f"{machine.name} has no kind of core {kind}; there are {', '.join(kinds)}"
+                f"{near(kind, kinds)}"
+            )
+        if not 0 < mhz <= THERMAL_LIMIT_MHZ_MAX:
+            raise MachineError(
+                f"a thermal limit of {mhz:g} MHz on {kind} is none; give more than 0, and "
+                f"{THERMAL_LIMIT_MHZ_MAX} at most"
+            )
+    return [(kind, round(mhz * 1000)) for kind, mhz in limits.items()]
 
 
 def latency_to_ns(latency_us: float) -> int:

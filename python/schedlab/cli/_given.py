@@ -44,7 +44,7 @@ def need(*options: str, what: str) -> None:
 
 def check_tasks(file: Path, known: Iterable[Given], names: Iterable[str]) -> None:
     """Refuse what is known of tasks that a trace, whose tasks have these names, does not have."""
-    from schedlab.simulation import near  # noqa: PLC0415 - `--help` needs none
+    from schedlab.names import near  # noqa: PLC0415 - `--help` needs none
 
     there = sorted(set(names))
     for each in known:

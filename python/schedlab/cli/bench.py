@@ -10,6 +10,7 @@ import click
 
 from schedlab.cli import cpupri
 from schedlab.cli._errors import Refusal
+from schedlab.cli._numbers import ITERATIONS_MAX
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.cli.study import running
 
@@ -130,7 +131,7 @@ def show(*, name: str) -> None:
 @command.command
 @click.argument("plan_name", metavar="PLAN")
 @click.option("--label", help="What this boot is, where a variant takes a reboot.")
-@click.option("--iterations", type=click.IntRange(1), help="Instead of the plan's.")
+@click.option("--iterations", type=click.IntRange(1, ITERATIONS_MAX), help="Instead of the plan's.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),

@@ -9,6 +9,7 @@ import click
 
 from schedlab.cli._errors import Refusal
 from schedlab.cli._given import given, need
+from schedlab.cli._numbers import ITERATIONS_MAX, Finite
 from schedlab.cli._output import (
     Column,
     limit_option,
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from schedlab.stats import Correction, Statistic
 
 SHAPES = ("table", "markdown", "csv", "json", "schedtests", "mmtests")
+
+# A change of less or more is nothing that is measured, and its square no number.
+PERCENT_MIN, PERCENT_MAX = 1e-6, 1e6
+
+# No table has more rows.
+ROWS_MAX = 1_000_000_000
 
 
 class Percent(click.ParamType[float]):
@@ -41,7 +48,7 @@ class Percent(click.ParamType[float]):
             found = float(str(value).strip().removesuffix("%"))
         except ValueError:
             self.fail(f"{value!r} is no percentage; write 2%", param, ctx)
-        if not 0 <= found < float("inf"):
+        if found and not PERCENT_MIN <= found <= PERCENT_MAX:
             self.fail(f"{value!r} is out of range; write 2%", param, ctx)
         return found
 
@@ -66,9 +73,7 @@ PERCENT = Percent()
     metavar="PERCENT",
     help="Changes within it are no matter; 2% or what --max-regression says.",
 )
-@click.option(
-    "--significance", type=click.FloatRange(0, 0.5, min_open=True), default=0.05, show_default=True
-)
+@click.option("--significance", type=Finite(0, 0.5, min_open=True), default=0.05, show_default=True)
 @click.option(
     "--correction",
     type=click.Choice(["holm", "bh", "none"]),
@@ -89,7 +94,7 @@ PERCENT = Percent()
 )
 @click.option(
     "--runs",
-    type=click.IntRange(2),
+    type=click.IntRange(2, ITERATIONS_MAX),
     default=5,
     show_default=True,
     help="Behind each mean of a published table that does not say.",
@@ -100,11 +105,13 @@ PERCENT = Percent()
     "--std", type=PERCENT, metavar="PERCENT", help="With --power: the spread, instead of a file's."
 )
 @click.option(
-    "--rows", type=click.IntRange(1), help="With --power: rows of the table to be, for correction."
+    "--rows",
+    type=click.IntRange(1, ROWS_MAX),
+    help="With --power: rows of the table to be, for correction.",
 )
 @click.option(
     "--chance",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Finite(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
     help="Of settling a row with the iterations that are proposed.",

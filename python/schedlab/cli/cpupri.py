@@ -9,6 +9,7 @@ import click
 
 from schedlab.cli._errors import Refusal
 from schedlab.cli._given import given, need
+from schedlab.cli._numbers import Finite
 from schedlab.cli._output import Column, decimal, integer, print_json, print_note, print_table
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--think-us",
-    type=click.FloatRange(0.1, 1e6),
+    type=Finite(0.1, 1e6),
     default=500.0,
     show_default=True,
     help="Simulate this time between two tasks of a CPU.",

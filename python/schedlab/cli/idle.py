@@ -10,6 +10,7 @@ import click
 
 from schedlab._schedlab import GovernorError, GovernorSource
 from schedlab.cli._errors import Refusal
+from schedlab.cli._numbers import CPUS_MAX
 from schedlab.cli._output import (
     Column,
     decimal,
@@ -40,6 +41,9 @@ TIMERS = {
 
 # No trace's clock goes so far.
 MAX_S = 1 << 33
+
+# No trace holds so many periods.
+MAX_PERIODS = 1 << 63
 
 
 @click.command
@@ -149,15 +153,19 @@ def _wanted(text: str) -> Explained:
     try:
         if mark == "@":
             seconds = Decimal(rest)
-            if not 0 <= seconds < MAX_S:
-                raise ValueError  # noqa: TRY301 - the same words for every mistake
-            return Explained(int(cpu), time_ns=int(seconds * 1_000_000_000))
-        return Explained(int(cpu), period=int(rest))
+            known = 0 <= seconds < MAX_S
+            wanted = Explained(int(cpu), time_ns=int(seconds * 1_000_000_000) if known else 0)
+        else:
+            wanted = Explained(int(cpu), period=int(rest))
+            known = 0 <= int(rest) < MAX_PERIODS
+        if not known or not 0 <= wanted.cpu < CPUS_MAX:
+            raise ValueError  # noqa: TRY301 - the same words for every mistake
     except (ValueError, InvalidOperation):
         raise click.UsageError(
             f"--explain {text}: give a CPU and the number of an idle period, 2:117, or a time, "
             "2@12.000345."
         ) from None
+    return wanted
 
 
 def _explain(file: Path, machine: Machine, text: str, rows: pl.DataFrame, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from schedlab.cli._numbers import CPUS_MAX
 from schedlab.cli._output import Column, print_json, print_table, print_title
 from schedlab.kernel import Kernel
 
@@ -30,7 +31,9 @@ def list_kernels(*, as_json: bool) -> None:
 
 @command.command
 @click.argument("name_or_file")
-@click.option("--cpus", type=click.IntRange(1), help="Scale times to so many CPUs, as at boot.")
+@click.option(
+    "--cpus", type=click.IntRange(1, CPUS_MAX), help="Scale times to so many CPUs, as at boot."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--toml", "as_toml", is_flag=True, help="Print the kernel's file, to copy and edit.")
 def show(*, name_or_file: str, cpus: int | None, as_json: bool, as_toml: bool) -> None:

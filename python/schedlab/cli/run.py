@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._numbers import Finite
 from schedlab.cli._output import (
     Column,
     decimal,
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 PROGRESS_AFTER_S = 1.0
 
 WAITING_SHOWN = 3
+
+# No run has more tasks than fit into a number of 32 bits.
+TASK_MAX = 2**32 - 1
 
 FORMATS: dict[str, TraceFormat] = {
     ".pftrace": "perfetto",
@@ -108,7 +112,7 @@ FORMATS: dict[str, TraceFormat] = {
 )
 @click.option(
     "--cpu-latency-us",
-    type=click.FloatRange(0, 2**31 - 1),
+    type=Finite(0, 2**31 - 1),
     metavar="US",
     help="No idle state with a longer exit latency, as by /dev/cpu_dma_latency.",
 )
@@ -122,7 +126,7 @@ FORMATS: dict[str, TraceFormat] = {
 @click.option("--explain", is_flag=True, help="List where tasks were placed, and why.")
 @click.option(
     "--explain-task",
-    type=click.IntRange(0),
+    type=click.IntRange(0, TASK_MAX),
     metavar="TASK",
     help="Show this task's placements with all candidates and their scores.",
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._numbers import JOBS
 from schedlab.cli._output import (
     Column,
     print_json,
@@ -77,9 +78,7 @@ def show(*, name_or_file: str, as_json: bool, as_toml: bool) -> None:
 @command.command
 @click.argument("name_or_file", metavar="NAME|FILE")
 @click.option("--small", is_flag=True, help="Take few iterations and short workloads.")
-@click.option(
-    "--jobs", type=click.IntRange(1), help="Simulate in so many processes; one per CPU by default."
-)
+@click.option("--jobs", type=JOBS, help="Simulate in so many processes; one per CPU by default.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),

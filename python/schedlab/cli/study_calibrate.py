@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._numbers import ITERATIONS_MAX, JOBS
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.study import words
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--evaluations",
-    type=click.IntRange(2),
+    type=click.IntRange(2, ITERATIONS_MAX),
     default=60,
     show_default=True,
     help="Try so many sets of parameters at most, rounded to whole steps of the search.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Simulate in so many processes.")
+@click.option("--jobs", type=JOBS, help="Simulate in so many processes.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),

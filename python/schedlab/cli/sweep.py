@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._given import given, need
+from schedlab.cli._numbers import ITERATIONS_MAX, JOBS, Finite
 from schedlab.cli._output import (
     Column,
     limit_option,
@@ -49,7 +50,7 @@ def worker_options(function: Callable[..., Any]) -> Callable[..., Any]:
         (
             click.option(
                 "--jobs",
-                type=click.IntRange(1),
+                type=JOBS,
                 help="Simulate in so many processes of this machine; one per CPU by default.",
             ),
             click.option(
@@ -112,7 +113,7 @@ def tls_files(
 )
 @click.option(
     "--zone",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     default=1.0,
     show_default=True,
     metavar="PCT",
@@ -120,7 +121,7 @@ def tls_files(
 )
 @click.option(
     "--most",
-    type=click.IntRange(2),
+    type=click.IntRange(2, ITERATIONS_MAX),
     default=1000,
     show_default=True,
     help="Of --until and --select: iterations at most.",

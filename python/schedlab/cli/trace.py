@@ -36,6 +36,9 @@ Rows = list[dict[str, Any]]
 _MS = 1e6
 _SUFFIXES = {"perfetto": ".perfetto-trace", "parquet": ".parquet", "csv": ".csv"}
 
+# A thread id is an int of the kernel's (pid_t).
+PID_MAX = 2**31 - 1
+
 _file = click.argument("file", type=click.Path(path_type=Path))
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _machine = click.option(
@@ -45,7 +48,12 @@ _machine = click.option(
     help="The machine that the trace was taken on, for its idle states.",
 )
 _task = click.option(
-    "--task", "pids", type=int, multiple=True, metavar="PID", help="Only this task (repeatable)."
+    "--task",
+    "pids",
+    type=click.IntRange(0, PID_MAX),
+    multiple=True,
+    metavar="PID",
+    help="Only this task (repeatable).",
 )
 _comm = click.option(
     "--comm",

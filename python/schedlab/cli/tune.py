@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schedlab.cli._numbers import ITERATIONS_MAX, Finite
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.cli.sweep import print_tally, store_option, tls_files, worker_options
 from schedlab.sweep.model import Limits, label
@@ -42,13 +43,21 @@ if TYPE_CHECKING:
     "--held-out", multiple=True, metavar="WORKLOAD", help="Confirm on this one, and do not search."
 )
 @click.option(
-    "--trials", type=click.IntRange(1), default=40, show_default=True, help="Of them all."
+    "--trials",
+    type=click.IntRange(1, ITERATIONS_MAX),
+    default=40,
+    show_default=True,
+    help="Of them all.",
 )
 @click.option(
-    "--iterations", type=click.IntRange(2), help="Runs of a trial per workload; the study's number."
+    "--iterations",
+    type=click.IntRange(2, ITERATIONS_MAX),
+    help="Runs of a trial per workload; the study's number.",
 )
 @click.option(
-    "--fresh", type=click.IntRange(2), help="Runs of the winner on fresh seeds; twice as many."
+    "--fresh",
+    type=click.IntRange(2, ITERATIONS_MAX),
+    help="Runs of the winner on fresh seeds; twice as many.",
 )
 @click.option("--small", is_flag=True, help="Take the study's short workloads.")
 @click.option(
@@ -57,7 +66,12 @@ if TYPE_CHECKING:
     help="Keep the search in this database, such as postgresql://...; in a journal beside the "
     "runs by default.",
 )
-@click.option("--time-limit", type=float, metavar="S", help="Of a run, before it has failed.")
+@click.option(
+    "--time-limit",
+    type=Finite(0, min_open=True),
+    metavar="S",
+    help="Of a run, before it has failed.",
+)
 @worker_options
 @store_option
 @click.option(

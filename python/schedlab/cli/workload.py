@@ -53,7 +53,13 @@ def list_workloads(*, as_json: bool) -> None:
 @command.command
 @click.argument("name_or_file")
 @click.option("--machine", help="Defaults follow this machine, and it must be able to run it all.")
-@click.option("--limit", default=16, show_default=True, help="Lines per program; 0 for all.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=16,
+    show_default=True,
+    help="Lines per program; 0 for all.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--toml", "as_toml", is_flag=True, help="Print the built-in file, to copy and edit.")
 def show(

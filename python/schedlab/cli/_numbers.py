@@ -1,0 +1,34 @@
+"""Numbers as options take them: in range, and finite."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+# More processes than any machine has CPUs are a slip of the finger, and may take the machine down.
+JOBS = click.IntRange(1, 4096)
+
+# As many as a machine may have.
+CPUS_MAX = 2048
+
+# As many iterations of a benchmark take years.
+ITERATIONS_MAX = 1_000_000
+
+
+class Finite(click.FloatRange):
+    """A number in a range, neither infinite nor NaN, which lies in any range of click's own.
+
+    >>> Finite(0, 1).convert("0.5", None, None)
+    0.5
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a number."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found

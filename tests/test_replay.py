@@ -105,6 +105,44 @@ def test_what_is_known_of_no_task_is_refused(words: Sequence[str | Path]) -> Non
         assert "is called ptsk; did you mean ptask?" in found.stderr
 
 
+def test_a_guessed_machine_is_told_with_those_that_fit_better(tmp_path: Path) -> None:
+    exact = "machine simidle is a guess from the trace's CPUs and idle states; --machine names"
+    for words in (["replay"], ["replay", "--json"], ["workload", "from-trace"], ["idle"]):
+        assert exact in run(*words, MENU).stderr
+    trace = tmp_path / "run.pftrace"
+    periodic = ("periodic", "--machine", "qemu4", "--duration", "0.05")
+    assert run("run", *periodic, "--trace", trace).exit_code == 0
+    found = run("replay", trace, "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["machine_guessed"] is True
+    assert found.stderr == (
+        "machine generic is a guess, and has 8 CPUs where the trace shows 4; built in with as "
+        "many: simidle, qemu4; --machine names the traced one\n"
+    )
+    assert run("replay", MENU, "--machine", "simidle").stderr == ""
+
+
+def test_a_simulated_run_names_its_kernel(tmp_path: Path) -> None:
+    trace = tmp_path / "run.pftrace"
+    on = ("--machine", "qemu4")
+    short = ("--duration", "0.05", "--kernel", "v3.9-power")
+    assert run("run", "periodic", *on, *short, "--trace", trace).exit_code == 0
+    assert replayed(trace, *on)["check"]["kernel"] == "v3.9-power"
+    written = run("workload", "from-trace", trace, *on)
+    assert "under v3.9-power on qemu4" in written.stdout
+
+
+def test_an_unknown_release_names_the_option_of_its_command() -> None:
+    nameless = DATA / "trappy_trace_sched.txt"
+    for words, option in (
+        (["replay"], "--traced-kernel"),
+        (["workload", "from-trace"], "--kernel"),
+    ):
+        result = run(*words, nameless, "--machine", "juno-r0")
+        assert result.exit_code == 2
+        assert result.stderr.endswith(f"; name one with {option}\n")
+
+
 def test_costs_come_from_the_trace_and_say_how() -> None:
     tasks = TracedTasks(MENU, "simidle")
     costs = {row["name"]: row for row in tasks.costs.iter_rows(named=True)}

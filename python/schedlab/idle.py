@@ -49,6 +49,17 @@ class Replay(NamedTuple):
     that is explained, ``why`` tells in sentences, a line each."""
 
 
+class Guess(NamedTuple):
+    """Which machine a trace may have been taken on."""
+
+    machine: Machine | None
+    """The machine, or ``None`` if even the generic one is too small."""
+    cpus: int
+    """CPUs that the trace shows."""
+    alike: list[str]
+    """The built-in machines that have as many."""
+
+
 def governor_names() -> list[str]:
     """Name every governor.
 
@@ -204,30 +215,37 @@ def periods(
 
 
 def guess_machine(path: str | PathLike[str]) -> Machine | None:
-    """Guess the built-in machine that a trace was taken on.
+    """Guess the built-in machine that a trace was taken on; see :func:`guess`.
+
+    >>> guess_machine("tests/data/traces/qemu_idle_menu.dat")
+    <Machine simidle: 4 CPUs>
+    """
+    return guess(path).machine
+
+
+def guess(path: str | PathLike[str]) -> Guess:
+    """Guess the built-in machine that a trace was taken on, and tell how good the guess is.
 
     It is the one with as many CPUs as the trace and as many idle states as the trace enters, if
     there is just one; else the generic machine, if the trace fits it; else none. A trace that
     enters one state only, as kernels without a cpuidle driver do, tells nothing of the machine's
     states.
 
-    >>> guess_machine("tests/data/traces/qemu_idle_menu.dat")
-    <Machine simidle: 4 CPUs>
+    >>> guess("tests/data/traces/qemu_idle_menu.dat")
+    Guess(machine=<Machine simidle: 4 CPUs>, cpus=4, alike=['simidle', 'qemu4'])
     """
     trace = Trace(path, keep_events=False)
     entered: set[int] = set(trace.idle_states()["state"])
     states = 1 + max(entered, default=-1)
     cpus = 1 + max(trace.info["cpus"], default=0)
-    exact = [
-        machine
-        for machine in map(Machine.load, Machine.names())
-        if machine.cpu_count == cpus and _state_counts(machine) == {states}
-    ]
+    alike = [each for each in map(Machine.load, Machine.names()) if each.cpu_count == cpus]
+    exact = [machine for machine in alike if _state_counts(machine) == {states}]
+    machine: Machine | None = Machine.load("generic")
     if len(exact) == 1 and len(entered) > 1:
-        return exact[0]
-    generic = Machine.load("generic")
-    fits = cpus <= generic.cpu_count and states <= min(_state_counts(generic))
-    return generic if fits else None
+        machine = exact[0]
+    elif machine is not None and (cpus > machine.cpu_count or states > min(_state_counts(machine))):
+        machine = None
+    return Guess(machine, cpus, [each.name for each in alike])
 
 
 def _state_counts(machine: Machine) -> set[int]:

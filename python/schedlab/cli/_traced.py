@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._errors import Refusal
-from schedlab.idle import guess_machine
+from schedlab.cli._output import print_note
+from schedlab.idle import guess
 from schedlab.machine import Machine
 from schedlab.replay import Given, guess_kernel
 
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from schedlab.idle import Guess
+
+MACHINE_HELP = (
+    "The machine that the trace was taken on. Without it, a guess: the built-in machine with as "
+    "many CPUs and idle states as the trace, if there is just one, or else the generic one."
+)
+
 _OPTIONS = [
     click.option(
         "--machine",
         "machine_name",
         metavar="NAME|FILE",
-        help="The machine that the trace was taken on. Without it, the built-in machine with as "
-        "many CPUs and idle states as the trace, or else the generic one.",
+        help=MACHINE_HELP,
     ),
     click.option(
         "--policy",
@@ -53,30 +60,47 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def traced_machine(file: Path, name: str | None) -> Machine:
-    """Give the machine that was traced, guessed if it has no name."""
+    """Give the machine that was traced, guessed if it has no name, which people are told."""
     if name is not None:
         return Machine.load(name)
-    machine = guess_machine(file)
+    found = guess(file)
+    machine = found.machine
     if machine is None:
         names = ", ".join(Machine.names())
         raise Refusal(
             f"{file}: the generic machine has fewer CPUs or idle states than the trace; name the "
             f"one that was traced with --machine: a file, or {names}"
         )
+    print_note(_guessed(machine, found))
     return machine
 
 
-def traced_kernel(file: Path) -> str:
-    """Give the built-in kernel of the trace's release."""
+def _guessed(machine: Machine, found: Guess) -> str:
+    if machine.cpu_count == found.cpus:
+        return (
+            f"machine {machine.name} is a guess from the trace's CPUs and idle states; "
+            "--machine names another"
+        )
+    mend = (
+        f"built in with as many: {', '.join(found.alike)}; --machine names the traced one"
+        if found.alike
+        else "none that is built in has as many; --machine names the file of the traced one"
+    )
+    return (
+        f"machine {machine.name} is a guess, and has {machine.cpu_count} CPUs where the trace "
+        f"shows {found.cpus}; {mend}"
+    )
+
+
+def traced_kernel(file: Path, option: str) -> str:
+    """Give the built-in kernel of the trace's release; ``option`` names another, says a refusal."""
     from schedlab.trace import Trace  # noqa: PLC0415 - read only if the kernel is to be guessed
 
     release = Trace(file, keep_events=False).info["kernel_release"]
     kernel = guess_kernel(release)
     if kernel is None:
         of = f"of release {release}" if release else "that does not name its release"
-        raise Refusal(
-            f"{file}: no built-in kernel stands for a trace {of}; name one with --traced-kernel"
-        )
+        raise Refusal(f"{file}: no built-in kernel stands for a trace {of}; name one with {option}")
     return kernel
 
 

@@ -18,6 +18,7 @@ from schedlab.cli._output import (
     print_title,
 )
 from schedlab.cli._traced import given_of, options, traced_kernel, traced_machine
+from schedlab.kernel import Kernel
 from schedlab.replay import TracedTasks, task_figures
 from schedlab.trace import read_trace
 
@@ -82,6 +83,7 @@ def from_trace(
         raise click.UsageError(f"{out}: --out writes TOML; use --rt-app for JSON.")
     if rt_app is not None and rt_app.suffix != ".json":
         raise click.UsageError(f"{rt_app}: rt-app files end in .json.")
+    under = Kernel.load(kernel or traced_kernel(file, "--kernel"))
     machine = traced_machine(file, machine_name)
     given = given_of(policies, affinities)
     tasks = TracedTasks(file, machine, hz=hz, given=given)
@@ -91,11 +93,18 @@ def from_trace(
         out.write_text(folded.to_toml(), encoding="utf-8")
     if rt_app is not None:
         rt_app.write_text(tasks.to_rt_app(tolerance_pct), encoding="utf-8")
-    run = folded.simulate(kernel or traced_kernel(file))
+    run = folded.simulate(under)
     rows = fit(task_figures(read_trace(file)), run.figures(), folded)
     written = [str(path) for path in (out, rt_app) if path is not None]
     if as_json:
-        print_json({"file": str(file), "written": written, "tasks": rows})
+        print_json(
+            {
+                "file": str(file),
+                "machine_guessed": machine_name is None,
+                "written": written,
+                "tasks": rows,
+            }
+        )
         return
     _print(file, rows, run.kernel, run.machine)
     for path in written:

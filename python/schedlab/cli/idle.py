@@ -16,12 +16,11 @@ from schedlab.cli._output import (
     decimal,
     integer,
     print_json,
-    print_note,
     print_table,
     print_title,
     progress,
 )
-from schedlab.cli._traced import traced_machine
+from schedlab.cli._traced import MACHINE_HELP, traced_machine
 from schedlab.idle import Explained, replay
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ MAX_PERIODS = 1 << 63
     "--machine",
     "machine_name",
     metavar="NAME|FILE",
-    help="The machine that the trace was taken on. Without it, the built-in machine with as many "
-    "CPUs and idle states as the trace, or else the generic one.",
+    help=MACHINE_HELP,
 )
 @click.option(
     "--governor",
@@ -138,7 +136,7 @@ def command(
     if as_json:
         print_json({"file": str(file), "machine_guessed": machine_name is None, **report})
         return
-    _print(file, report, guessed=machine_name is None)
+    _print(file, report)
 
 
 def _wanted(text: str) -> Explained:
@@ -227,7 +225,7 @@ def _write(rows: pl.DataFrame, path: Path) -> None:
         rows.write_parquet(path)
 
 
-def _print(file: Path, report: dict[str, Any], *, guessed: bool) -> None:
+def _print(file: Path, report: dict[str, Any]) -> None:
     traced, governors = report["traced"], report["governors"]
     hz = round(1e9 / report["tick_ns"])
     title = f"{file.name}: idle periods on {report['machine']}, HZ={hz}"
@@ -258,8 +256,3 @@ def _print(file: Path, report: dict[str, Any], *, guessed: bool) -> None:
         click.echo(f"The trace was recorded under {report['traced_governor']}, by its agreement.")
     elif not traced["periods"]:
         click.echo("The trace has no cpu_idle events, so nothing tells what its governor chose.")
-    if guessed:
-        print_note(
-            f"machine {report['machine']} is a guess from the trace's CPUs and idle states; "
-            "--machine names another"
-        )

@@ -101,7 +101,7 @@ def command(
     other kernels.
     """
     machine = traced_machine(file, machine_name)
-    kernel = kernel_name or traced_kernel(file)
+    kernel = kernel_name or traced_kernel(file, "--traced-kernel")
     given = given_of(policies, affinities)
     with progress(file, "replaying") as told:
         replay = replay_trace(
@@ -120,7 +120,8 @@ def command(
     check_tasks(file, given, replay.tasks.tasks["comm"])
     shown = replay.agreement.passed or anyway
     if as_json:
-        print_json(_as_dict(file, replay, shown=shown))
+        answer = _as_dict(file, replay, shown=shown)
+        print_json({**answer, "machine_guessed": machine_name is None})
         return
     print_tasks(file, replay.tasks, kernel)
     click.echo()

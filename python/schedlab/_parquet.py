@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from schedlab._files import naming
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -51,7 +53,7 @@ def write_events(tables: EventTables, path: Path) -> None:
         raise OSError(errno.ESPIPE, "it is no file, as Parquet needs; write .csv there", str(path))
     partial = path.with_name(f"{path.name}.part")
     try:
-        with partial.open("wb"):
+        with naming(path, partial), partial.open("wb"):
             # Opening it here gives the system's own words where that is refused.
             pass
         register_io_source(frames, schema=schema).sink_parquet(
@@ -63,8 +65,9 @@ def write_events(tables: EventTables, path: Path) -> None:
         )
         if raised:
             raise raised[0]
-        partial.replace(path)
+        with naming(path, partial):
+            partial.replace(path)
     except pl.exceptions.PolarsError as error:
-        raise OSError(f"{path}: {error}") from error
+        raise OSError(errno.EIO, str(error), str(path)) from error
     finally:
         partial.unlink(missing_ok=True)

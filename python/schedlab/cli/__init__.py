@@ -53,6 +53,17 @@ class _Verbs(click.Group):
         command: click.Command = module.command
         return command
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        # The help and the version are printed while the words are read.
+        with refused():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         with refused():
             return super().invoke(ctx)

@@ -15,10 +15,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+# What writing to an open stream may end in; anything else is not standard output's fault.
+_OF_STREAMS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
+
+
+def escaped(text: str) -> str:
+    r"""Write what would move the cursor or change the terminal as Python does; lines stay.
+
+    >>> print(escaped("a\x1b[2Jb\nc"))
+    a\x1b[2Jb
+    c
+    """
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text
+    )
+
+
 class Refusal(click.ClickException):
     """An input that cannot be used: exit code 2."""
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        """Refuse with a message, which may quote anything."""
+        super().__init__(escaped(message))
 
 
 class _Quiet(click.ClickException):
@@ -42,35 +62,11 @@ class _NobodyReads(_Quiet):
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
     """Turn what inputs, outputs and the user's interrupt raise into a click error."""
-    from schedlab._schedlab import (  # noqa: PLC0415 - `--help` needs none
-        GovernorError,
-        KernelError,
-        MachineError,
-        ReplayError,
-        TraceError,
-        WorkloadError,
-    )
-    from schedlab.comparison.model import CompareError  # noqa: PLC0415 - as above
-    from schedlab.store import StoreError  # noqa: PLC0415 - as above
-    from schedlab.study.reading import StudyError  # noqa: PLC0415
-
     try:
         try:
             yield
         finally:
             sys.stdout.flush()
-    except (
-        GovernorError,
-        KernelError,
-        MachineError,
-        ReplayError,
-        TraceError,
-        WorkloadError,
-        StudyError,
-        StoreError,
-        CompareError,
-    ) as error:
-        raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise _Interrupted from None
     except BrokenPipeError:
@@ -79,10 +75,39 @@ def refused() -> Iterator[None]:
     except MemoryError:
         raise Refusal("out of memory; the command line streams, so the input is at fault") from None
     except OSError as error:
-        if error.filename is None:
-            _drop_output()
-        place = "standard output" if error.filename is None else os.fsdecode(error.filename)
-        raise Refusal(f"{place}: {_reason(error)}") from None
+        raise Refusal(_told(error)) from None
+    except ValueError as error:
+        if not _is_own(error):
+            raise
+        raise Refusal(str(error)) from None
+
+
+def _is_own(error: ValueError) -> bool:
+    """Tell whether an error's text is for people; `--help` needs none of these modules."""
+    from schedlab._schedlab import (  # noqa: PLC0415
+        GovernorError,
+        KernelError,
+        MachineError,
+        ReplayError,
+        TraceError,
+        WorkloadError,
+    )
+    from schedlab.comparison.model import CompareError  # noqa: PLC0415
+    from schedlab.store import StoreError  # noqa: PLC0415
+    from schedlab.study.reading import StudyError  # noqa: PLC0415
+
+    own = (GovernorError, KernelError, MachineError, ReplayError, TraceError, WorkloadError)
+    return isinstance(error, (*own, StudyError, StoreError, CompareError))
+
+
+def _told(error: OSError) -> str:
+    """Say what failed where; what writes files names them, so a stream alone has no name."""
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {_reason(error)}"
+    if error.errno not in _OF_STREAMS:
+        return _reason(error)
+    _drop_output()
+    return f"standard output: {_reason(error)}"
 
 
 def _reason(error: OSError) -> str:

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from schedlab.cli._errors import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
@@ -66,7 +68,7 @@ def print_title(text: str) -> None:
 
 def print_note(text: str) -> None:
     """Tell people something that is no result."""
-    click.echo(text, err=True)
+    click.echo(escaped(text), err=True)
 
 
 def print_table(

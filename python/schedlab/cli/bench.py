@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schedlab._files import naming
 from schedlab.cli import cpupri
 from schedlab.cli._errors import Refusal
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import ITERATIONS_MAX
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.cli.study import running
@@ -36,7 +38,7 @@ command.add_command(cpupri.command, "cpupri")
 @click.option("--label", help="What was measured: a kernel, a setting.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     help="Write here instead of to standard output.",
 )
 @click.option("--list", "as_list", is_flag=True, help="List the tools that can be read.")
@@ -74,7 +76,7 @@ def parse(
         print_json({"rows": found, "unread": problems.first, "unread_lines": problems.count})
         count = len(found)
     elif out is not None:
-        with out.open("w", encoding="utf-8", newline="") as file:
+        with naming(out), out.open("w", encoding="utf-8", newline="") as file:
             count = write_csv(rows, file)
     else:
         count = write_csv(rows, sys.stdout)
@@ -84,8 +86,10 @@ def parse(
 
 
 def _tell(problems: Problems) -> None:
+    from schedlab.comparison.model import shortened  # noqa: PLC0415 - as above
+
     for each in problems.first[:SHOWN]:
-        print_note(f"{each['file']}:{each['line']}: not understood: {each['text']}")
+        print_note(f"{each['file']}:{each['line']}: not understood: {shortened(each['text'])}")
     if problems.count > SHOWN:
         print_note(f"... {problems.count - SHOWN} more lines were not understood")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from schedlab.cli._errors import Refusal
 from schedlab.cli._given import given, need
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import ITERATIONS_MAX, Finite
 from schedlab.cli._output import (
     Column,
@@ -125,7 +125,7 @@ PERCENT = Percent()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     help="Write the comparison as an HTML page, too.",
 )
 @limit_option

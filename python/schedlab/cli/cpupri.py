@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab._files import naming
 from schedlab.cli._errors import Refusal
 from schedlab.cli._given import given, need
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import Finite
 from schedlab.cli._output import Column, decimal, integer, print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import polars as pl
 
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     metavar="OUT.html|.svg",
     help="Write what was simulated as plots: a page, or an .svg drawing.",
 )
@@ -181,10 +183,12 @@ def _plot(rows: list[dict[str, Any]], out: Path) -> None:
     )
     drawn = alt.vconcat(times, counts)
     if out.suffix == ".svg":
-        drawn.save(out, format="svg")
+        with naming(out):
+            drawn.save(out, format="svg")
         return
     # One page that works offline.
-    drawn.save(out, format="html", inline=True)
+    with naming(out):
+        drawn.save(out, format="html", inline=True)
 
 
 def _points(frame: pl.DataFrame, column: str) -> Any:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from schedlab import samples
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._output import print_json, print_title, print_wrapped
 from schedlab.cli.report import PAGE, print_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from schedlab.report.model import Report
     from schedlab.study import StudyResult
@@ -29,7 +30,7 @@ STUDY = "idlest-group-util"
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     default=PAGE,
     show_default=True,
     help="Write the page here.",

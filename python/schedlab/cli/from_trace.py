@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._given import check_tasks
+from schedlab._files import write_text
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._output import (
     Column,
     decimal,
@@ -35,13 +37,13 @@ TOLERANCE_PCT = 100
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUT_FILE,
     metavar="FILE.toml",
     help="Write the tasks as a workload file.",
 )
 @click.option(
     "--rt-app",
-    type=click.Path(path_type=Path),
+    type=OUT_FILE,
     metavar="FILE.json",
     help="Write them as rt-app JSON.",
 )
@@ -90,9 +92,9 @@ def from_trace(
     check_tasks(file, given, tasks.tasks["comm"])
     folded = tasks.folded(tolerance_pct)
     if out is not None:
-        out.write_text(folded.to_toml(), encoding="utf-8")
+        write_text(out, folded.to_toml())
     if rt_app is not None:
-        rt_app.write_text(tasks.to_rt_app(tolerance_pct), encoding="utf-8")
+        write_text(rt_app, tasks.to_rt_app(tolerance_pct))
     run = folded.simulate(under)
     rows = fit(task_figures(read_trace(file)), run.figures(), folded)
     written = [str(path) for path in (out, rt_app) if path is not None]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab._files import write_bytes
 from schedlab._schedlab import GovernorError, GovernorSource
 from schedlab.cli._errors import Refusal
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import CPUS_MAX
 from schedlab.cli._output import (
     Column,
@@ -77,7 +80,7 @@ MAX_PERIODS = 1 << 63
 @click.option(
     "--periods",
     "periods_file",
-    type=click.Path(path_type=Path),
+    type=OUT_FILE,
     metavar="FILE.csv|FILE.parquet",
     help="Write what went into each decision and what came out, a row per period and governor.",
 )
@@ -219,10 +222,13 @@ def _placed(file: Path, message: str) -> str:
 
 
 def _write(rows: pl.DataFrame, path: Path) -> None:
+    # Polars would not say which file, nor why, in the system's words.
+    content = io.BytesIO()
     if path.suffix == ".csv":
-        rows.write_csv(path)
+        rows.write_csv(content)
     else:
-        rows.write_parquet(path)
+        rows.write_parquet(content)
+    write_bytes(path, content.getbuffer())
 
 
 def _print(file: Path, report: dict[str, Any]) -> None:

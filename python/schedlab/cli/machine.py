@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from schedlab import Kernel, Machine
+from schedlab._files import write_text
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._output import print_json, print_note
 
 
@@ -77,7 +79,7 @@ def show(
     help="Idle states of this processor where the source tells none: SKYLAKE_X, skx or 6/85.",
 )
 @click.option("--name", help="The machine's name.")
-@click.option("-o", "--output", type=click.Path(), help="Write here, not to the terminal.")
+@click.option("-o", "--output", type=OUT_FILE, help="Write here, not to the terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, not TOML.")
 def import_machine(
     *,
@@ -85,7 +87,7 @@ def import_machine(
     root: str | None,
     cpu_model: str | None,
     name: str | None,
-    output: str | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Describe a machine in TOML from what another tool tells.
@@ -102,7 +104,7 @@ def import_machine(
     if output is None:
         click.echo(text, nl=False)
     else:
-        Path(output).write_text(text, encoding="utf-8")
+        write_text(output, text)
         print_note(f"{output}: {machine.name}, {machine.cpu_count} CPUs")
 
 

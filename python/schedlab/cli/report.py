@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._output import print_json, progress
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ KEPT_BYTES = 128 << 20
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     default=PAGE,
     show_default=True,
     help="Write the page here.",

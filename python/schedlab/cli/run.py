@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import Finite
 from schedlab.cli._output import (
     Column,
@@ -77,7 +78,7 @@ FORMATS: dict[str, TraceFormat] = {
 @click.option(
     "--trace",
     "trace_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     metavar="OUT",
     help="Write the run as a trace: .pftrace (Perfetto), .parquet or .csv.",
 )
@@ -91,7 +92,7 @@ FORMATS: dict[str, TraceFormat] = {
 @click.option(
     "--report",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     metavar="OUT.html",
     help="Write an HTML page with the run's timeline and latencies.",
 )

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab._files import write_text
 from schedlab.cli._errors import Refusal
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import JOBS
 from schedlab.cli._output import (
     Column,
@@ -92,7 +94,7 @@ def show(*, name_or_file: str, as_json: bool, as_toml: bool) -> None:
 @click.option("--check", is_flag=True, help="Exit with 1 if a row misses.")
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     help="Write the table as an HTML page, too.",
 )
 @click.option(
@@ -157,7 +159,7 @@ def _write_plots(result: StudyResult, folder: Path) -> None:
     ]
     folder.mkdir(parents=True, exist_ok=True)
     for number, svg in enumerate(drawn, 1):
-        (folder / f"{study.name}-{number}.svg").write_text(svg, encoding="utf-8")
+        write_text(folder / f"{study.name}-{number}.svg", svg)
 
 
 def _run_controls(

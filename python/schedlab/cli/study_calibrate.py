@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedlab._files import write_text
 from schedlab.cli._errors import Refusal
 from schedlab.cli._numbers import ITERATIONS_MAX, JOBS
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
@@ -166,4 +167,4 @@ def _write(fit: Fit, path: Path) -> None:
         if parameter["target"] in fitted:
             value = fitted[parameter["target"]]
             parameter["value"] = int(value) if value == int(value) else value
-    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    write_text(path, tomlkit.dumps(document))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli._given import given, need
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import ITERATIONS_MAX, JOBS, Finite
 from schedlab.cli._output import (
     Column,
@@ -141,7 +142,7 @@ def tls_files(
 )
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     help="Write pictures and table as an HTML page, too.",
 )
 @click.option("--retry-failed", is_flag=True, help="Try runs again that are recorded as failed.")

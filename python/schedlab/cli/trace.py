@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from schedlab.cli._errors import Refusal
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._output import (
     Column,
     cpu_list,
@@ -347,6 +348,7 @@ def c2c(*, file: Path, as_json: bool, limit: int) -> None:
     `schedlab run --c2c` prints a simulated run's in the same shape.
     """
     from schedlab.cli.c2c_view import print_parsed  # noqa: PLC0415 - has more to import
+    from schedlab.comparison.model import shortened  # noqa: PLC0415 - as above
     from schedlab.cpupri import read_c2c  # noqa: PLC0415 - as above
 
     table = read_c2c(file.read_text(encoding="utf-8", errors="replace"))
@@ -359,7 +361,7 @@ def c2c(*, file: Path, as_json: bool, limit: int) -> None:
         return
     print_parsed(table.rows, limit)
     for number, text in table.unread:
-        print_note(f"{file}:{number}: not read: {text}")
+        print_note(f"{file}:{number}: not read: {shortened(text)}")
 
 
 @command.command
@@ -374,7 +376,7 @@ def c2c(*, file: Path, as_json: bool, limit: int) -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OUT_FILE,
     help="The file to write; FILE with another ending by default.",
 )
 @_json

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import ITERATIONS_MAX, Finite
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.cli.sweep import print_tally, store_option, tls_files, worker_options
@@ -15,6 +15,7 @@ from schedlab.sweep.model import Limits, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from schedlab.tune.model import Trial, TuneResult
 
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
 @store_option
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUT_FILE,
     help="Write pictures and tables as an HTML page, too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -9,10 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from schedlab.stats import Better, Summary
 
-__all__ = ["COLUMNS", "Case", "CompareError", "Results", "Sample", "better_of"]
+__all__ = ["COLUMNS", "Case", "CompareError", "Results", "Sample", "better_of", "shortened"]
 
 COLUMNS = ("benchmark", "case", "metric", "unit", "better", "kernel", "iteration", "value")
 """Of a plain CSV file, which every reader and parser writes."""
+
+
+# More of what a file holds tells nothing more in a message.
+QUOTED_MOST = 80
+
+
+def shortened(text: str) -> str:
+    """Give the beginning of what a message quotes of a file.
+
+    >>> len(shortened("x" * 1000))
+    83
+    """
+    return text if len(text) <= QUOTED_MOST else f"{text[:QUOTED_MOST]}..."
 
 
 class CompareError(ValueError):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from schedlab.comparison.model import COLUMNS, Case, CompareError, Results, better_of
+from schedlab.comparison.model import COLUMNS, Case, CompareError, Results, better_of, shortened
 from schedlab.stats import Summary
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def _shape(path: Path, columns: list[str]) -> Shape:
         return _value
     if {"governor", "value"} <= names:
         return _value
+    found = shortened(", ".join(columns)) or "(none)"
     raise CompareError(
-        f"{path}:1: columns {', '.join(columns) or '(none)'} are not those of results; "
-        f"needed are {','.join(COLUMNS)}"
+        f"{path}:1: columns {found} are not those of results; needed are {','.join(COLUMNS)}"
     )
 
 
@@ -91,7 +91,7 @@ def _case(row: Row, columns: list[str], own: set[str], default: str | None) -> C
     unit = row.get("unit", "")
     said = row.get("better", "") or default
     if said not in (None, "", "higher", "lower"):
-        raise ValueError(f"better is {said!r}; it must be higher or lower")
+        raise ValueError(f"better is {shortened(said)!r}; it must be higher or lower")
     known: dict[str | None, Better] = {"higher": "higher", "lower": "lower"}
     return Case(
         row.get("benchmark", ""),
@@ -114,7 +114,7 @@ def _number(row: Row, name: str) -> float:
     try:
         value = float(row[name])
     except ValueError:
-        raise ValueError(f"{name} is {row[name]!r}, no number") from None
+        raise ValueError(f"{name} is {shortened(row[name])!r}, no number") from None
     if not math.isfinite(value):
         raise ValueError(f"{name} is {row[name]}; it must be finite")
     return value

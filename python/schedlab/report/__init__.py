@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from schedlab._files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from schedlab.machine import Machine
     from schedlab.report.model import Report
@@ -42,7 +44,7 @@ def write(
     from schedlab.report import gather, page  # noqa: PLC0415 - Altair and Polars take their time
 
     report = gather.gather(trace, machine, governors, guessed=guessed)
-    Path(path).write_text(page.render(report, studies), encoding="utf-8")
+    write_text(path, page.render(report, studies))
     return report
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import metadata
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from schedlab._files import write_text
 from schedlab.report import page
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["write"]
 
@@ -38,4 +41,4 @@ def write(
             **words,
         )
     )
-    Path(path).write_text(text, encoding="utf-8")
+    write_text(path, text)

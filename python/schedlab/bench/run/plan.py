@@ -110,7 +110,11 @@ def load(name_or_file: str) -> Plan:
     if not path.exists():
         guess = near(name_or_file, names()) or f"; there are {', '.join(names())}"
         raise StudyError(f"{name_or_file}: no such file or built-in plan{guess}")
-    return read(path.read_text(encoding="utf-8"), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise StudyError(f"{path}: not text but something else; give a TOML file") from None
+    return read(text, str(path))
 
 
 def read(text: str, file: str) -> Plan:

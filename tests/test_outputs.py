@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
 from schedlab.cli import main
+from schedlab.trace import convert_trace
 
 MENU = Path(__file__).parent / "data" / "traces" / "qemu_idle_menu.dat"
 IDLE = ("idle", MENU, "--machine", "simidle", "--governor", "menu")
@@ -87,6 +89,24 @@ def test_help_to_a_full_disk_is_refused_in_a_line(word: str) -> None:
     assert result.stderr == (
         b"Error: standard output: no space left; free some, or write elsewhere\n"
     )
+
+
+def test_a_closed_output_is_refused_in_a_line() -> None:
+    script = 'exec "$@" >&-'
+    result = subprocess.run(
+        ["sh", "-c", script, "sh", *COMMAND, "kernel", "list"], stderr=subprocess.PIPE, check=False
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith(b"Error: standard output is closed; ")
+
+
+@pytest.mark.parametrize("to", ["parquet", "csv"])
+def test_a_conversion_names_the_file_that_was_asked_for(
+    to: Literal["parquet", "csv"], tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        convert_trace(MENU, to, tmp_path / "missing" / "x")
+    assert raised.value.filename == str(tmp_path / "missing" / "x")
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,21 @@ def test_filters_choose_tasks() -> None:
     assert run_json("tasks", MENU, "--comm", "T1") == []
 
 
+def test_an_empty_table_says_why() -> None:
+    systrace = DATA / "android_systrace.txt"
+    for words in ((), ("--json",), ("--comm", "nope")):
+        assert run("latency", systrace, *words).stderr.startswith(
+            "the trace has no sched_waking, with which latencies begin; --from wakeup may serve\n"
+        )
+    assert "no sched_" not in run("latency", systrace, "--from", "wakeup").stderr
+    for verb in ("latency", "tasks"):
+        found = run(verb, MENU, "--comm", "nope", "--task", "7")
+        assert found.exit_code == 0
+        assert re.fullmatch(r"none of \d+ rows matches --task 7 or --comm nope\n", found.stderr)
+        assert run(verb, MENU, "--comm", "t1").stderr == ""
+        assert "none of" in run(verb, MENU, "--task", "7", "--json").stderr
+
+
 def test_limit_says_how_many_more() -> None:
     lines = run("latency", MENU, "--limit", "2").stdout.splitlines()
     assert len(lines) == 6

@@ -121,7 +121,7 @@ def test_json(tmp_path: Path) -> None:
 def test_a_failed_conversion_leaves_nothing_behind(tmp_path: Path, target: str) -> None:
     result = run(MENU, "--to", target, "-o", tmp_path / "missing" / "x")
     assert result.exit_code == 2
-    assert "No such file or directory" in result.stderr
+    assert "there is no folder" in result.stderr
     nonsense = tmp_path / "nonsense"
     nonsense.write_bytes(b"\x00nonsense")
     result = run(nonsense, "--to", target, "-o", tmp_path / "x")

@@ -62,6 +62,9 @@ class _NobodyReads(_Quiet):
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
     """Turn what inputs, outputs and the user's interrupt raise into a click error."""
+    if sys.stdout is None:
+        # The next file that is opened would take its place.
+        raise Refusal("standard output is closed; redirect it to /dev/null if nobody is to read it")
     try:
         try:
             yield

@@ -145,11 +145,12 @@ def latency(
     limit: int,
 ) -> None:
     """Show how long woken tasks waited for a CPU."""
+    if by == "comm" and pids:
+        raise click.UsageError("--task names one task, and --by comm adds tasks up; use --comm.")
     with progress(file, "reading") as told:
         trace = Trace(file, keep_events=False, progress=told)
         rows = trace.wakeup_latency(from_, by=by).to_dicts()
-    if by == "comm" and pids:
-        raise click.UsageError("--task names one task, and --by comm adds tasks up; use --comm.")
+    _note_missing(trace.info, from_)
     rows = _chosen(rows, pids, comms)
     _sort(rows, sort if sort in {"count", "comm", "pid"} else f"{sort}_us")
     if as_json:
@@ -441,14 +442,31 @@ def _note_quality(about: TraceInfo) -> None:
         print_note(f"data quality: {kinds} (see schedlab trace info)")
 
 
+def _note_missing(about: TraceInfo, from_: Literal["waking", "wakeup"]) -> None:
+    """Say why there are no latencies, if another event begins them.
+
+    That neither was recorded is a finding of its own.
+    """
+    other = "wakeup" if from_ == "waking" else "waking"
+    if f"sched_{from_}" not in about["events"] and f"sched_{other}" in about["events"]:
+        print_note(
+            f"the trace has no sched_{from_}, with which latencies begin; --from {other} may serve"
+        )
+
+
 def _chosen(rows: Rows, pids: Sequence[int], comms: Sequence[str]) -> Rows:
+    """Give the rows of these tasks, and say so if there is none."""
     if not pids and not comms:
         return rows
-    return [
+    chosen = [
         row
         for row in rows
         if row["pid"] in pids or any(fnmatchcase(row["comm"] or "", comm) for comm in comms)
     ]
+    if rows and not chosen:
+        asked = [f"--task {pid}" for pid in pids] + [f"--comm {comm}" for comm in comms]
+        print_note(f"none of {len(rows):,} rows matches {' or '.join(asked)}")
+    return chosen
 
 
 def _sort(rows: Rows, key: str) -> None:

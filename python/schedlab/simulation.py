@@ -87,13 +87,14 @@ class Simulation:
     figures: Frame
     """The benchmark's figures: ``name, unit, better, value, samples``."""
     cpus: Frame
-    """A row per CPU: ``cpu, node, busy_ns, idle_ns``; ``iowait_ns`` of the idle time while tasks
-    that ran there last waited for I/O; ``irq_ns`` of the busy time in interrupts and softirqs,
-    ``softirq_ns`` of that in softirqs; ``ticks``, of which ``idle_ticks`` found it idle; ``ipis``
-    from other CPUs, for wake-ups and the stopper thread (``ipis_reschedule``), to balance
-    for idle CPUs (``ipis_kick``) and in place of its sleeping timer's (``ipis_timer``);
-    ``broadcasts``, interrupts of the broadcast timer; ``balance_softirqs``; ``kicks_sent`` to idle
-    CPUs so that they balance, ``kicks_answered`` and ``kicks_refused`` by this one."""
+    """A row per CPU: ``cpu, node, busy_ns`` (interrupts and ways out of idle states included)``,
+    idle_ns``; ``iowait_ns`` of the idle time while tasks that ran there last waited for I/O;
+    ``irq_ns`` of the busy time in interrupts and softirqs, ``softirq_ns`` of that in softirqs;
+    ``ticks``, of which ``idle_ticks`` found it idle; ``ipis`` from other CPUs, for wake-ups and the
+    stopper thread (``ipis_reschedule``), to balance for idle CPUs (``ipis_kick``) and in place of
+    its sleeping timer's (``ipis_timer``); ``broadcasts``, interrupts of the broadcast timer;
+    ``balance_softirqs``; ``kicks_sent`` to idle CPUs so that they balance, ``kicks_answered`` and
+    ``kicks_refused`` by this one."""
     idle_states: Frame
     """A row per CPU and idle state, with what the kernel counts in sysfs as sleeps end: ``cpu,
     state, name, usage, time_ns`` (exits included)``, above`` (sleeps too short for it: too
@@ -111,8 +112,8 @@ class Simulation:
     tasks: Frame
     """A row per task: ``task, comm, policy`` (with its priority if it is a real-time one)``,
     birth_cpu, cpu`` (the last one)``, runtime_ns, user_ns, switches, migrations``; ``birth_cpu`` is
-    null for a task that the run's end kept from being born, and ``user_ns`` is the part of
-    ``runtime_ns`` outside the kernel."""
+    null for a task that the run's end kept from being born, ``user_ns`` is the part of
+    ``runtime_ns`` outside the kernel, and ``switches`` are those to the task."""
     packages: Frame
     """A row per package and state: ``package, state, time_ns``, ``state`` being the number of the
     shallowest idle state of its CPUs, and null while one of them was busy."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from schedlab.cli._errors import Refusal
-from schedlab.cli._given import given, need
 from schedlab.cli._files import OUT_FILE
+from schedlab.cli._given import given, need
 from schedlab.cli._numbers import ITERATIONS_MAX, Finite
 from schedlab.cli._output import (
     Column,

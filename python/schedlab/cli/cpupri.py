@@ -8,8 +8,8 @@ import click
 
 from schedlab._files import naming
 from schedlab.cli._errors import Refusal
-from schedlab.cli._given import given, need
 from schedlab.cli._files import OUT_FILE
+from schedlab.cli._given import given, need
 from schedlab.cli._numbers import Finite
 from schedlab.cli._output import Column, decimal, integer, print_json, print_note, print_table
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli._given import check_tasks
 from schedlab._files import write_text
 from schedlab.cli._files import OUT_FILE
+from schedlab.cli._given import check_tasks
 from schedlab.cli._output import (
     Column,
     decimal,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli._given import given, need
 from schedlab.cli._files import OUT_FILE
+from schedlab.cli._given import given, need
 from schedlab.cli._numbers import ITERATIONS_MAX, JOBS, Finite
 from schedlab.cli._output import (
     Column,

@@ -29,7 +29,7 @@ def near(name: str, known: Iterable[str]) -> str:
     if not found:
         # People leave out what follows the first word of a long name.
         first = {each: each.partition("-")[0] for each in known}
-        words = difflib.get_close_matches(name, set(first.values()), n=NEAR_MOST)
+        words = difflib.get_close_matches(name, dict.fromkeys(first.values()), n=NEAR_MOST)
         found = [each for each in known if first[each] in words][:NEAR_MOST]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 

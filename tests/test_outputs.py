@@ -106,7 +106,7 @@ def test_a_conversion_names_the_file_that_was_asked_for(
 ) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         convert_trace(MENU, to, tmp_path / "missing" / "x")
-    assert raised.value.filename == str(tmp_path / "missing" / "x")
+    assert str(raised.value.filename) == str(tmp_path / "missing" / "x")
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ def write(
     of them if none is) choose anew for the trace's idle periods. ``guessed`` says on the page that
     nobody named the machine. Results of studies get a section each.
 
-    >>> import schedlab, tempfile
+    >>> import pathlib, schedlab, tempfile
     >>> trace = schedlab.read_trace("tests/data/traces/qemu_idle_menu.dat")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     report = write(trace, f"{folder}/page.html", schedlab.Machine.load("simidle"), ["menu"])
-    ...     page = Path(folder, "page.html").read_text()
+    ...     page = pathlib.Path(folder, "page.html").read_text()
     >>> page.startswith("<!doctype html>"), figures_of(report)["trace"]["cpus"]
     (True, 4)
     """

@@ -211,7 +211,7 @@ def test_words_are_chosen_among(study: Path) -> None:
     assert confirmed.filter(where="fresh", kernel="tuned")["n"].to_list() == [2]
 
 
-def test_no_point_is_tried_twice_while_others_are_left(study: Path) -> None:
+def test_no_point_is_left_out_of_as_many_trials(study: Path) -> None:
     hz, run_us = "kernel.tick.hz=100,250,300", "workload.run_us=500..501"
     words = (
         "--parameter",
@@ -225,7 +225,7 @@ def test_no_point_is_tried_twice_while_others_are_left(study: Path) -> None:
         "--workload",
         "beat",
     )
-    for trials, points in ((4, 4), (6, 6), (7, 6)):
+    for trials, points in ((6, 6), (7, 6)):
         found = tune(study, *words, "--trials", str(trials), "--json")
         assert found.exit_code == 0, found.output
         told = [each["values"] for each in json.loads(found.stdout)["trials"]]

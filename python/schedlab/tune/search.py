@@ -14,7 +14,6 @@ import itertools
 import json
 import logging
 import math
-import random
 from typing import TYPE_CHECKING, Any
 
 from schedlab.extras import wanted
@@ -49,9 +48,6 @@ FRESH = 1_000_000
 
 # Trials before one may be given up for being worse than the middle of the others.
 PRUNE_FROM = 8
-
-# Points that are few enough to know which of them nobody has tried.
-POINTS_MAX = 100
 
 # Of a front: so many trials are confirmed at most.
 FRONT_MAX = 8
@@ -287,7 +283,16 @@ class _Search:
         self._runs: dict[int, int] = {}
 
     def run(self, trials: int, told: Callable[[Trial], None] | None) -> None:
-        """Try values until there are so many trials that did not fail."""
+        """Try values until there are so many trials that did not fail.
+
+        No more points than trials are all tried, before any is tried again.
+        """
+        axes = self.session.plan.axes
+        places = [_places(axis) for axis in axes]
+        if 0 < math.prod(each.stop - each.start for each in places) <= trials:
+            for point in itertools.product(*places):
+                values = dict(zip([axis.name for axis in axes], point, strict=True))
+                self._study.enqueue_trial(values, skip_if_exists=True)
         while True:
             left = trials - len(self._finished())
             if left <= 0:
@@ -298,7 +303,7 @@ class _Search:
         return [trial for trial in self._study.trials if trial.state.name in {"COMPLETE", "PRUNED"}]
 
     def _batch(self, count: int, told: Callable[[Trial], None] | None) -> None:
-        asked = [self._ask() for _ in range(count)]
+        asked = [self._study.ask() for _ in range(count)]
         values = {trial.number: self._suggest(trial) for trial in asked}
         alive = list(asked)
         done = 0
@@ -330,32 +335,6 @@ class _Search:
                 if told is not None:
                     told(Trial(trial.number, values[trial.number], _pct(found), rung, pruned))
             alive = stays
-
-    def _ask(self) -> Any:
-        """Ask for values; for others where they were tried and some are left that were not."""
-        trial = self._study.ask()
-        self._suggest(trial)
-        steps = [range(len(axis.values)) or _whole(axis) for axis in self.session.plan.axes]
-        if not 0 < math.prod(map(len, steps)) <= POINTS_MAX:
-            return trial
-        names = [axis.name for axis in self.session.plan.axes]
-        tried = {
-            tuple(each.params.get(name) for name in names)
-            for each in self._study.trials
-            if each.number != trial.number and each.state.name != "FAIL"
-        }
-        if tuple(trial.params[name] for name in names) not in tried:
-            return trial
-        left = [point for point in itertools.product(*steps) if point not in tried]
-        if not left:
-            return trial
-        point = random.Random(trial.number).choice(left)  # noqa: S311 - nothing secret
-        self._study.tell(trial, state=_failed())
-        self._study.enqueue_trial(dict(zip(names, point, strict=True)))
-        trial = self._study.ask()
-        # Whoever is asked next knows of it only then.
-        self._suggest(trial)
-        return trial
 
     def _suggest(self, trial: Any) -> dict[str, Any]:
         found = {}
@@ -446,15 +425,11 @@ def _pruned() -> Any:
     return optuna.trial.TrialState.PRUNED
 
 
-def _failed() -> Any:
-    import optuna  # noqa: PLC0415 - as above
-
-    return optuna.trial.TrialState.FAIL
-
-
-def _whole(axis: Axis) -> range:
-    """Give the values of a range of whole numbers; none of any other, which nobody can count."""
-    return range(int(axis.low), int(axis.high) + 1) if axis.whole and not axis.values else range(0)
+def _places(axis: Axis) -> range:
+    """Give what :meth:`_Search._suggest` chooses from; none of what nobody can count."""
+    if axis.values:
+        return range(len(axis.values))
+    return range(int(axis.low), int(axis.high) + 1) if axis.whole else range(0)
 
 
 def _pct(changes: Sequence[float]) -> list[float]:

@@ -327,8 +327,12 @@ def idle(*, file: Path, machine_name: str | None, as_json: bool, limit: int) -> 
     with progress(file, "reading") as told:
         trace = Trace(file, keep_events=False, progress=told)
         told_idle = trace.idle(machine)
-    if machine is not None:
-        trace_idle.check_fit(file, told_idle, trace.info, machine)
+    unknown = told_idle.misses["unknown_state"].sum()
+    if machine is not None and unknown:
+        print_note(
+            f"{unknown:,} idle periods are not judged: machine {machine.name} lacks their states; "
+            "--machine names the one that was traced"
+        )
     found = trace_idle.summed(told_idle, trace.info)
     if as_json:
         print_json(found)

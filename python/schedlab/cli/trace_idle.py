@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from schedlab.cli._errors import Refusal
 from schedlab.cli._output import Column, decimal, integer, print_table, print_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from schedlab._schedlab import TraceInfo
-    from schedlab.machine import Machine
     from schedlab.trace import Idle
 
 _MISSES = [
@@ -31,30 +28,6 @@ _MISSES = [
 ]
 
 Found = dict[str, Any]
-
-
-def check_fit(file: Path, idle: Idle, about: TraceInfo, machine: Machine) -> None:
-    """Refuse a machine that cannot have been traced: it lacks a CPU or a state that was entered."""
-    mend = "choose the machine that was traced with --machine"
-    last = max(about["cpus"], default=-1)
-    if last >= machine.cpu_count:
-        raise Refusal(
-            f"{file}: the trace has CPU {last}, but machine {machine.name} has "
-            f"{_count(machine.cpu_count, 'CPU')}; {mend}"
-        )
-    states = {kind["name"]: len(kind["idle_states"]) for kind in machine.to_dict()["cpu_types"]}
-    own = dict(machine.cpus.select("cpu", "cpu_type").iter_rows())
-    for cpu, state in idle.states.select("cpu", "state").iter_rows():
-        count = states[own[cpu]]
-        if state >= count:
-            raise Refusal(
-                f"{file}: the trace enters idle state {state} on CPU {cpu}, but machine "
-                f"{machine.name} has {_count(count, 'state')} there; {mend}"
-            )
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def summed(idle: Idle, about: TraceInfo) -> Found:

@@ -240,12 +240,12 @@ def guess(path: str | PathLike[str]) -> Guess:
     cpus = 1 + max(trace.info["cpus"], default=0)
     alike = [each for each in map(Machine.load, Machine.names()) if each.cpu_count == cpus]
     exact = [machine for machine in alike if _state_counts(machine) == {states}]
-    machine: Machine | None = Machine.load("generic")
+    names = [machine.name for machine in alike]
     if len(exact) == 1 and len(entered) > 1:
-        machine = exact[0]
-    elif machine is not None and (cpus > machine.cpu_count or states > min(_state_counts(machine))):
-        machine = None
-    return Guess(machine, cpus, [each.name for each in alike])
+        return Guess(exact[0], cpus, names)
+    generic = Machine.load("generic")
+    fits = cpus <= generic.cpu_count and states <= min(_state_counts(generic))
+    return Guess(generic if fits else None, cpus, names)
 
 
 def _state_counts(machine: Machine) -> set[int]:

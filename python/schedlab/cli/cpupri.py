@@ -182,13 +182,12 @@ def _plot(rows: list[dict[str, Any]], out: Path) -> None:
         "set_lines", "lines per change"
     )
     drawn = alt.vconcat(times, counts)
-    if out.suffix == ".svg":
-        with naming(out):
-            drawn.save(out, format="svg")
-        return
-    # One page that works offline.
     with naming(out):
-        drawn.save(out, format="html", inline=True)
+        if out.suffix == ".svg":
+            drawn.save(out, format="svg")
+        else:
+            # One page that works offline.
+            drawn.save(out, format="html", inline=True)
 
 
 def _points(frame: pl.DataFrame, column: str) -> Any:

@@ -35,10 +35,11 @@ IMPOSSIBLE = (KernelError, MachineError, StudyError, WorkloadError)
 
 
 def try_first(todo: Jobs) -> None:
-    """Begin the first run of every workload and kernel, and one with each value of every axis.
+    """Begin the first run of every workload and kernel, and some with the ends of every axis.
 
-    The figures must be in the first ones. Of a range both ends are tried. What is impossible only
-    of several values together, or within a range, is recorded with its run.
+    The figures must be in the first ones. Of an axis's numbers the least and the greatest are
+    tried, and every word. What is impossible only of several values together, or of a number in
+    between, is recorded with its run.
 
     Raises :class:`schedlab.StudyError`, which names the axis or figure that cannot be, and what
     loading a machine, kernel or workload raises where no axis is to blame.
@@ -70,12 +71,12 @@ def _rooms(axis: Axis, job: Job) -> tuple[str, ...]:
 
 
 def _begin_others(axis: Axis, kitchen: Kitchen, job: Job) -> None:
-    """Begin a run with each further value of an axis, or with both ends of its range.
+    """Begin a run with each further value of an axis that is worth it.
 
     Raises :class:`schedlab.StudyError` for a value that is impossible without the other axes, too.
     """
     own = [target for target in axis.targets if target in job.settings]
-    for value in axis.values or [axis.at(0), axis.at(1)]:
+    for value in _ends(axis):
         settings = dict.fromkeys(own, value)
         if settings == {target: job.settings[target] for target in own}:
             continue
@@ -86,6 +87,14 @@ def _begin_others(axis: Axis, kitchen: Kitchen, job: Job) -> None:
                 _instant(kitchen, job, settings)
             except IMPOSSIBLE as error:
                 raise _blamed(axis.place or axis.name, own[0], value, error) from None
+
+
+def _ends(axis: Axis) -> list[Any]:
+    """Give the least and the greatest of an axis's numbers, and all that are none."""
+    values = axis.values or [axis.at(0), axis.at(1)]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    words = [value for value in values if not isinstance(value, int | float)]
+    return [*words, min(numbers), max(numbers)] if numbers else words
 
 
 def missing_figures(plan: Plan, known: Mapping[str, set[str]]) -> None:

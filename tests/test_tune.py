@@ -142,8 +142,8 @@ def test_a_search_that_was_killed_goes_on(study: Path) -> None:
     told = json.loads(found.stdout)
     assert len(told["trials"]) == 16
     assert told["runs"]["stored"] > 0
-    [journal] = (store / "tune").iterdir()
-    assert journal.suffix == ".journal"
+    # Whoever was killed may have held the journal's lock, which then lies beside it.
+    assert len(list((store / "tune").glob("*.journal"))) == 1
 
 
 def test_a_search_may_stand_in_a_database(study: Path) -> None:

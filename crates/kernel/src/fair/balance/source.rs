@@ -46,21 +46,33 @@ impl Balance<'_> {
         source_kind: SourceKind,
     ) -> impl Iterator<Item = (CpuId, &'b CpuState)> {
         let domain = self.domain();
-        let differ = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY);
-        let pack = domain.flags.has(DomainFlags::ASYM_PACKING);
+        let may_stay = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY)
+            || domain.flags.has(DomainFlags::ASYM_PACKING);
+        // Groups that overlap may reach beyond their domain.
+        let everyone = std::ptr::eq(self.candidates, &domain.span)
+            && !domain.flags.has(DomainFlags::OVERLAP);
+        group.iter_and(with_tasks).filter_map(move |cpu| {
+            let state = self.state(cpu);
+            let gives = (everyone || self.candidates.contains(cpu))
+                && kind_of_queue(state) <= source_kind
+                && !(may_stay && self.only_task_stays(cpu, state));
+            gives.then_some((cpu, state))
+        })
+    }
+
+    /// A CPU's task is the only one, and the receiving CPU would be worse for it.
+    #[cold]
+    fn only_task_stays(&self, cpu: CpuId, state: &CpuState) -> bool {
+        let domain = self.domain();
         let dst_capacity = self.state(self.dst_cpu).capacity;
-        let stays = move |cpu: CpuId, state: &CpuState| {
-            let only = state.h_nr_queued == 1;
-            (differ && only && !capacity_greater(dst_capacity, state.capacity))
-                || (pack
-                    && only
-                    && follows_priority(self.domains, self.cpus, domain, cpu)
-                    && self.prefers(cpu, self.dst_cpu))
+        let smaller = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY)
+            && !capacity_greater(dst_capacity, state.capacity);
+        let preferred = || {
+            domain.flags.has(DomainFlags::ASYM_PACKING)
+                && follows_priority(self.domains, self.cpus, domain, cpu)
+                && self.prefers(cpu, self.dst_cpu)
         };
-        let taking_part = group.iter_and(with_tasks).filter(|&cpu| self.candidates.contains(cpu));
-        taking_part
-            .map(|cpu| (cpu, self.state(cpu)))
-            .filter(move |&(cpu, state)| kind_of_queue(state) <= source_kind && !stays(cpu, state))
+        state.h_nr_queued == 1 && (smaller || preferred())
     }
 
     /// The queue with the most load for its capacity, but for those whose only task is too large.
@@ -123,6 +135,7 @@ impl Balance<'_> {
 }
 
 /// `fbq_classify_rq()`.
+#[inline]
 fn kind_of_queue(state: &CpuState) -> SourceKind {
     if state.nr_running > state.nr_numa_running {
         SourceKind::Regular
@@ -134,12 +147,13 @@ fn kind_of_queue(state: &CpuState) -> SourceKind {
 }
 
 /// The first of the CPUs with the most of something, if any has some.
+#[inline]
 fn most(cpus: impl Iterator<Item = (CpuId, u64)>) -> Option<CpuId> {
     let (mut most, mut busiest) = (0, None);
-    for (cpu, amount) in cpus {
+    cpus.for_each(|(cpu, amount)| {
         if amount > most {
             (most, busiest) = (amount, Some(cpu));
         }
-    }
+    });
     busiest
 }

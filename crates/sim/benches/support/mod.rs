@@ -18,20 +18,36 @@ pub fn machine(preset: &str, changes: &[(&str, &str)]) -> Machine {
     Machine::parse(&text, Path::new(preset)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// 8 CPUs without second threads.
-pub fn eight() -> Machine {
+/// The plain machine with other counts: cores of one thread, `cores` to a cache.
+fn single_threads(packages: u32, caches: u32, cores: u32) -> Machine {
+    let distances = if packages == 1 { "[[10]]" } else { "[[10, 32], [32, 10]]" };
     machine(
         "generic",
         &[
-            ("cores_per_llc = 4", "cores_per_llc = 8"),
+            ("packages = 1\n", &format!("packages = {packages}\n")),
+            ("llcs_per_node = 1", &format!("llcs_per_node = {caches}")),
+            ("cores_per_llc = 4", &format!("cores_per_llc = {cores}")),
             ("threads_per_core = 2", "threads_per_core = 1"),
             ("throughput = [1.0, 1.25]", "throughput = [1.0]"),
             ("power = [1.0, 1.15]", "power = [1.0]"),
+            ("distances = [[10]]", &format!("distances = {distances}")),
         ],
     )
 }
 
-/// 384 CPUs: 192 cores of 2 threads on 6 nodes.
+/// 8 CPUs without second threads.
+pub fn eight() -> Machine {
+    single_threads(1, 1, 8)
+}
+
+/// 384 CPUs without second threads: two packages of 12 caches, 16 cores to each, as two EPYC 9965
+/// are without SMT.
+pub fn many_cores() -> Machine {
+    single_threads(2, 12, 16)
+}
+
+/// 384 CPUs: 192 cores of 2 threads on 6 nodes whose distances differ, which makes seven levels of
+/// domains.
 pub fn many() -> Machine {
     machine("gnr-2s-snc3", &[("cores_per_llc = 40", "cores_per_llc = 32")])
 }

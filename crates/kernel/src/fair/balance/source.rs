@@ -49,8 +49,8 @@ impl Balance<'_> {
         let may_stay = domain.flags.has(DomainFlags::ASYM_CPUCAPACITY)
             || domain.flags.has(DomainFlags::ASYM_PACKING);
         // Groups that overlap may reach beyond their domain.
-        let everyone = std::ptr::eq(self.candidates, &domain.span)
-            && !domain.flags.has(DomainFlags::OVERLAP);
+        let everyone =
+            std::ptr::eq(self.candidates, &domain.span) && !domain.flags.has(DomainFlags::OVERLAP);
         group.iter_and(with_tasks).filter_map(move |cpu| {
             let state = self.state(cpu);
             let gives = (everyone || self.candidates.contains(cpu))

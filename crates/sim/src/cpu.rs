@@ -1,13 +1,14 @@
 //! One simulated CPU: what it does, how far it has come, and what happens to it next.
 
 use crate::devices::{Arrivals, Requests};
-use crate::idle_counts::IdleCounts;
+use crate::idle_counts::Sleeps;
 use crate::queue::NEVER;
 use crate::share::CoreShare;
 use crate::timer_queue::TimerQueue;
 use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_machine::CpuId;
 use schedlab_trace::Pid;
+use std::sync::Arc;
 
 /// Full speed: work done per nanosecond by the biggest CPU alone on its core.
 pub const FULL_SPEED: u64 = 1024 * 1000;
@@ -111,16 +112,14 @@ pub struct Cpu {
     pub broadcasts: u64,
     /// The other threads of its core.
     pub siblings: Box<[CpuId]>,
-    /// Its idle states as the governor sees them.
-    pub states: Vec<State>,
-    /// Time in each idle state, ns.
-    pub idle_ns: Vec<u64>,
+    /// Its idle states as the governor sees them, which CPUs of one kind share.
+    pub states: Arc<[State]>,
     /// The one that it was in last.
     pub last_state: u32,
     /// When it began to leave that, ns.
     pub woke_ns: u64,
-    /// What the kernel counts of each.
-    pub idle_counts: Vec<IdleCounts>,
+    /// Its sleeps in each.
+    pub sleeps: Vec<Sleeps>,
     /// How long it polls, unless its governor says, ns.
     pub poll_limit_ns: u64,
     /// The longest exit latency that its idle state may have, ns.

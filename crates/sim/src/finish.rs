@@ -19,12 +19,12 @@ impl<O: Observer> Engine<'_, O> {
         let figures = self.figures.finish(&self.workload.metrics, end_ns);
         let cpus = self.platform.cpus.iter_mut().enumerate().map(|(index, cpu)| {
             // It is on its way down, or waits for what it shares, when the end comes.
-            cpu.idle_ns[cpu.last_state as usize] -= cpu.woke_ns.saturating_sub(end_ns);
+            cpu.sleeps[cpu.last_state as usize].idle_ns -= cpu.woke_ns.saturating_sub(end_ns);
             if let Some(since_ns) = cpu.busy_since_ns {
                 cpu.busy_ns += end_ns.saturating_sub(since_ns);
             }
             if let Doing::Idle { since_ns, state } = cpu.doing {
-                cpu.idle_ns[state as usize] += end_ns.saturating_sub(since_ns);
+                cpu.sleeps[state as usize].idle_ns += end_ns.saturating_sub(since_ns);
                 if self.sched.nr_iowait(CpuId(index as u32)) > 0 {
                     cpu.iowait_ns += end_ns.saturating_sub(since_ns);
                 }
@@ -36,8 +36,8 @@ impl<O: Observer> Engine<'_, O> {
                 iowait_ns: cpu.iowait_ns,
                 irq_ns: cpu.irq_ns,
                 softirq_ns: cpu.softirq_ns,
-                idle_ns: std::mem::take(&mut cpu.idle_ns),
-                idle_counts: std::mem::take(&mut cpu.idle_counts),
+                idle_ns: cpu.sleeps.iter().map(|sleeps| sleeps.idle_ns).collect(),
+                idle_counts: cpu.sleeps.iter().map(|sleeps| sleeps.counts).collect(),
                 ticks: cpu.ticks,
                 idle_ticks: cpu.idle_ticks,
                 ipis: cpu.ipis,

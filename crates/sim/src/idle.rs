@@ -3,7 +3,6 @@
 use crate::cpu::{Cpu, Doing};
 use crate::energy::Activity;
 use crate::engine::Engine;
-use crate::idle_counts::IdleCounts;
 use crate::observe::Observer;
 use crate::platform::Platform;
 use crate::queue::NEVER;
@@ -110,9 +109,9 @@ impl<O: Observer> Engine<'_, O> {
         own.doing = Doing::Kernel;
         own.got_tick = own.tick_ns <= now_ns;
         let mut view = IdleView::new(&self.sched, own, cpu, now_ns);
-        let Cpu { governor, states, idle_counts, .. } = &mut self.platform.cpus[index];
+        let Cpu { governor, states, sleeps, .. } = &mut self.platform.cpus[index];
         if rejects {
-            idle_counts[choice].rejected += 1;
+            sleeps[choice].counts.rejected += 1;
             governor.reject();
         } else {
             governor.reflect(states, choice, 0, &mut view);
@@ -174,7 +173,7 @@ impl<O: Observer> Engine<'_, O> {
         self.platform.clock_ns = now_ns;
         let idle_ns = now_ns.saturating_sub(since_ns);
         let own = &mut self.platform.cpus[index];
-        own.idle_ns[state as usize] += idle_ns;
+        own.sleeps[state as usize].idle_ns += idle_ns;
         if self.sched.nr_iowait(cpu) > 0 {
             own.iowait_ns += idle_ns;
         }
@@ -200,9 +199,8 @@ impl<O: Observer> Engine<'_, O> {
     fn judge(&mut self, cpu: CpuId, since_ns: u64, state: u32) {
         let platform = &mut self.platform;
         let duration_ns = platform.clock_ns - since_ns;
-        let counts = &mut platform.cpus[cpu.index()].idle_counts;
-        let states = platform.machine.idle_states(cpu);
-        let below = match IdleCounts::count(counts, states, state as usize, duration_ns) {
+        let counts = &mut platform.cpus[cpu.index()].sleeps[state as usize].counts;
+        let below = match counts.count(platform.machine.idle_states(cpu), state, duration_ns) {
             Verdict::Fits => return,
             Verdict::TooDeep => false,
             Verdict::TooShallow => true,

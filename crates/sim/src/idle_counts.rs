@@ -19,21 +19,29 @@ pub struct IdleCounts {
     pub rejected: u64,
 }
 
+/// One CPU's sleeps in one idle state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sleeps {
+    /// Time in it, ns.
+    pub idle_ns: u64,
+    /// What the kernel counts.
+    pub counts: IdleCounts,
+}
+
 impl IdleCounts {
-    /// Takes a sleep in, and gives the kernel's verdict on it. `entered` is the state among
-    /// `states`, `duration_ns` what the kernel measured.
+    /// Takes a sleep in, and gives the kernel's verdict on it. `entered`, whose counts these are, is
+    /// the state among `states`, `duration_ns` what the kernel measured.
     pub(crate) fn count(
-        counts: &mut [IdleCounts],
+        &mut self,
         states: &[IdleState],
-        entered: usize,
+        entered: u32,
         duration_ns: u64,
     ) -> Verdict {
-        let Some(own) = counts.get_mut(entered) else { return Verdict::Fits };
-        own.usage += 1;
-        own.time_ns += duration_ns;
-        let verdict = verdict(states, entered, duration_ns).unwrap_or(Verdict::Fits);
-        own.above += u64::from(verdict == Verdict::TooDeep);
-        own.below += u64::from(verdict == Verdict::TooShallow);
+        self.usage += 1;
+        self.time_ns += duration_ns;
+        let verdict = verdict(states, entered as usize, duration_ns).unwrap_or(Verdict::Fits);
+        self.above += u64::from(verdict == Verdict::TooDeep);
+        self.below += u64::from(verdict == Verdict::TooShallow);
         verdict
     }
 }

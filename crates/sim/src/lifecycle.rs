@@ -23,45 +23,45 @@ use schedlab_workload::program::{ObjectId, Op, Policy, ProgramId, SLOTS};
 pub struct Progress<'a> {
     /// The operations of its program.
     pub ops: &'a [Op],
-    /// Its program.
-    pub program: ProgramId,
     /// The operation it is at.
     pub at: u32,
     /// How far within the operation: 0 before its first sleep.
     pub stage: u32,
-    /// Its place among the tasks of its program.
-    pub own_index: u32,
     /// It is in a computation.
     pub computing: bool,
     /// The computation's work is wall time.
     pub wall: bool,
     /// The computation is a system call's.
     pub in_kernel: bool,
-    /// What it sleeps for, for messages.
-    pub waits_for: Option<ObjectId>,
+    /// What [`Op::Brings`] says was done as it was woken.
+    pub brought: bool,
+    /// Its place among the tasks of its program.
+    pub own_index: u32,
+    /// Work left of the present computation.
+    pub work_left: u64,
+    /// Time it computed outside the kernel, ns.
+    pub user_ns: u64,
     /// It goes through this block of memory.
     pub stream: Option<ObjectId>,
+    /// What it sleeps for, for messages.
+    pub waits_for: Option<ObjectId>,
+    /// Its computation is over at this time, however much of it it had the CPU.
+    pub spins_until_ns: Option<u64>,
     /// What was done of an operation that is done in parts: bytes of a message, passes through a
     /// block.
     pub moved: u64,
-    /// Work left of the present computation.
-    pub work_left: u64,
-    /// Its computation is over at this time, however much of it it had the CPU.
-    pub spins_until_ns: Option<u64>,
     /// Its generator.
     pub random: Pcg,
     /// Slots.
     pub slots: [u64; SLOTS],
-    /// Time it computed outside the kernel, ns.
-    pub user_ns: u64,
     /// When the server that served it began, if that happened since it posted itself.
     pub served_ns: Option<u64>,
+    /// Its program.
+    pub program: ProgramId,
     /// Who created it.
     pub parent: Option<TaskId>,
     /// How many of those that it created live.
     pub children: u32,
-    /// What [`Op::Brings`] says was done as it was woken.
-    pub brought: bool,
 }
 
 impl Progress<'_> {

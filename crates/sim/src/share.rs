@@ -9,9 +9,11 @@ use schedlab_machine::{CpuId, Machine};
 /// A thread's share of its core.
 #[derive(Clone, Debug)]
 pub struct CoreShare {
+    /// Work per ns at the time that was reached.
+    speed: u64,
+    busy_siblings: usize,
     /// Work per ns, by the number of busy siblings.
     speeds: Box<[u64]>,
-    busy_siblings: usize,
     /// What is known beyond the time that the thread has reached, in order: when, and whether a
     /// sibling becomes busy then, or idle.
     ahead: Vec<(u64, bool)>,
@@ -22,7 +24,8 @@ impl CoreShare {
     pub fn new(machine: &Machine, cpu: CpuId) -> CoreShare {
         let threads = machine.topology().cores().siblings(cpu).iter().count();
         let speeds = vec![0; threads.max(1)].into_boxed_slice();
-        let mut share = CoreShare { speeds, busy_siblings: 0, ahead: Vec::with_capacity(64) };
+        let ahead = Vec::with_capacity(64);
+        let mut share = CoreShare { speed: 0, busy_siblings: 0, speeds, ahead };
         share.set_frequency(machine, cpu, machine.max_khz(cpu));
         share
     }
@@ -44,12 +47,13 @@ impl CoreShare {
                 *speed = *speed * khz / max_khz;
             }
         }
+        self.speed = self.speeds[self.busy_siblings];
     }
 
     /// Work per ns at the time that was reached.
     #[inline]
     pub fn speed(&self) -> u64 {
-        self.speeds[self.busy_siblings]
+        self.speed
     }
 
     /// A sibling becomes busy, or idle, at `time_ns`.
@@ -79,24 +83,27 @@ impl CoreShare {
             _ => _ = self.ahead.remove(0),
         }
         self.busy_siblings = after(self.busy_siblings, busy);
+        self.speed = self.speeds[self.busy_siblings];
         Some((speed, time_ns))
     }
 
     /// When `work` that begins at `since_ns` is done, at `pace` per ns at most.
     #[inline]
     pub fn end_ns(&self, since_ns: u64, work: u64, pace: u64) -> u64 {
-        let rate = |busy: usize| self.speeds[busy].min(pace).max(1);
+        let limited = |speed: u64| speed.min(pace).max(1);
+        let mut rate = limited(self.speed);
         let (mut now_ns, mut left, mut busy_siblings) = (since_ns, work, self.busy_siblings);
         for &(time_ns, busy) in &self.ahead {
-            let most = time_ns.saturating_sub(now_ns).saturating_mul(rate(busy_siblings));
+            let most = time_ns.saturating_sub(now_ns).saturating_mul(rate);
             if left <= most {
                 break;
             }
             left -= most;
             now_ns = now_ns.max(time_ns);
             busy_siblings = after(busy_siblings, busy);
+            rate = limited(self.speeds[busy_siblings]);
         }
-        now_ns.saturating_add(left.div_ceil(rate(busy_siblings)))
+        now_ns.saturating_add(left.div_ceil(rate))
     }
 }
 
@@ -109,7 +116,8 @@ mod tests {
     use super::*;
 
     fn share() -> CoreShare {
-        CoreShare { speeds: Box::from([1000, 600]), busy_siblings: 0, ahead: Vec::new() }
+        let speeds = Box::from([1000, 600]);
+        CoreShare { speed: 1000, busy_siblings: 0, speeds, ahead: Vec::new() }
     }
 
     #[test]

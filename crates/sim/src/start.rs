@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::figures::Figures;
 use crate::frequency::Frequencies;
 use crate::idle::poll_limit_ns;
-use crate::idle_counts::IdleCounts;
+use crate::idle_counts::Sleeps;
 use crate::interrupts::InterruptNames;
 use crate::lines::Lines;
 use crate::objects::Object;
@@ -26,9 +26,10 @@ use schedlab_kernel::cpuidle::{AnyGovernor, State};
 use schedlab_kernel::fair::topology::Domains;
 use schedlab_kernel::rt::cpupri::Groups;
 use schedlab_kernel::sched::Scheduler;
-use schedlab_machine::{CpuId, Machine};
+use schedlab_machine::{CpuId, CpuType, Machine};
 use schedlab_trace::{Pid, Strings};
 use schedlab_workload::program::Workload;
+use std::sync::Arc;
 
 /// The stream of random numbers of kernel code; tasks have those of their own numbers.
 const KERNEL_STREAM: u64 = u64::MAX >> 1;
@@ -58,7 +59,12 @@ impl<'a, O: Observer> Engine<'a, O> {
                 machine,
                 clock_ns: 0,
                 horizon_ns: 0,
-                cpus: machine.cpu_ids().map(|cpu| idle_cpu(machine, settings, cpu)).collect(),
+                cpus: {
+                    let states: Vec<_> = machine.cpu_types().iter().map(states_of).collect();
+                    let idle_cpu =
+                        |cpu| idle_cpu(machine, settings, cpu, &states[machine.type_of(cpu)]);
+                    machine.cpu_ids().map(idle_cpu).collect()
+                },
                 queue: EventQueue::new(events, settings.shuffle_ties.then_some(settings.seed)),
                 broadcast: Broadcast::new(machine),
                 energy: EnergyMeter::new(machine),
@@ -143,19 +149,20 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
+/// The idle states of a kind of CPU, as governors see them.
+fn states_of(kind: &CpuType) -> Arc<[State]> {
+    let states = kind.idle_states.iter().map(|state| State {
+        exit_latency_ns: state.governor_exit_latency_ns,
+        target_residency_ns: state.target_residency_ns,
+        polling: state.polling,
+        disabled: state.disabled,
+    });
+    states.collect()
+}
+
 /// A CPU that idled for long before the run.
-fn idle_cpu(machine: &Machine, settings: &Settings, cpu: CpuId) -> Cpu {
+fn idle_cpu(machine: &Machine, settings: &Settings, cpu: CpuId, states: &Arc<[State]>) -> Cpu {
     let tick_ns = settings.sched.tick_ns();
-    let states: Vec<State> = machine
-        .idle_states(cpu)
-        .iter()
-        .map(|state| State {
-            exit_latency_ns: state.governor_exit_latency_ns,
-            target_residency_ns: state.target_residency_ns,
-            polling: state.polling,
-            disabled: state.disabled,
-        })
-        .collect();
     let capacity = u64::from(machine.capacity(cpu));
     Cpu {
         // The machine idled for long before the run.
@@ -184,13 +191,12 @@ fn idle_cpu(machine: &Machine, settings: &Settings, cpu: CpuId) -> Cpu {
             settings.governor,
             &settings.governor_parameters.config(tick_ns, capacity),
         ),
-        idle_ns: vec![0; states.len().max(1)],
         last_state: 0,
         woke_ns: 0,
-        idle_counts: vec![IdleCounts::default(); states.len().max(1)],
+        sleeps: vec![Sleeps::default(); states.len().max(1)],
         latency_req_ns: settings.cpu_latency_ns,
-        poll_limit_ns: poll_limit_ns(&states, tick_ns),
-        states,
+        poll_limit_ns: poll_limit_ns(states, tick_ns),
+        states: Arc::clone(states),
         share: CoreShare::new(machine, cpu),
         pace: u64::MAX,
         computed_ns: 0,

@@ -284,8 +284,9 @@ impl<'a> Idle<'a> {
                 if event.timestamp_ns < since_ns + entry_ns + exit_ns {
                     return Err(format!("asleep since {since_ns} ns, it woke in no time"));
                 }
-                let counts = &mut self.counts[cpu.index()];
-                IdleCounts::count(counts, states, state as usize, event.timestamp_ns - since_ns);
+                if let Some(counts) = self.counts[cpu.index()].get_mut(state as usize) {
+                    counts.count(states, state, event.timestamp_ns - since_ns);
+                }
                 self.change(event.timestamp_ns - exit_ns, cpu, Activity::Waking(state));
                 self.change(event.timestamp_ns, cpu, Activity::Busy);
             }
@@ -305,9 +306,9 @@ impl<'a> Idle<'a> {
         self.cpus[cpu.index()] = (Activity::Busy, now_ns);
         if let Activity::Idle(state) = activity
             && !rejected
+            && let Some(counts) = self.counts[cpu.index()].get_mut(state as usize)
         {
-            let counts = &mut self.counts[cpu.index()];
-            IdleCounts::count(counts, self.machine.idle_states(cpu), state as usize, 0);
+            counts.count(self.machine.idle_states(cpu), state, 0);
         }
     }
 

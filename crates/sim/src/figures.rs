@@ -78,7 +78,7 @@ impl Series {
     #[inline]
     fn count(&mut self, amount: u64, now_ns: u64) {
         self.first_ns.get_or_insert(now_ns);
-        self.total += amount;
+        self.total = self.total.saturating_add(amount);
         self.last_ns = self.last_ns.max(now_ns);
     }
 
@@ -100,5 +100,18 @@ impl Series {
             MetricKind::Score(points) => latencies?.geometric_mean().map(|ns| points * 1e6 / ns),
             MetricKind::Finish => self.first_ns.map(|_| self.last_ns as f64 / 1e9),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_total_stays_at_the_most_that_it_can_hold() {
+        let mut series = Series::default();
+        series.count(u64::MAX - 1, 10);
+        series.count(2, 20);
+        assert_eq!(series.value(MetricKind::Total, 30), Some(u64::MAX as f64));
     }
 }

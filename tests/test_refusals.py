@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from schedlab import Kernel, Machine
 from schedlab.cli import main
 
 DATA = Path(__file__).parent / "data" / "traces"
@@ -65,6 +66,39 @@ def test_an_idle_governor_that_there_is_not_is_refused_wherever_it_is_named(
 )
 def test_a_name_that_is_near_is_suggested(words: tuple[str | Path, ...], meant: str) -> None:
     assert f"; did you mean {meant}" in refusal(*words)
+
+
+@pytest.mark.parametrize(
+    ("option", "was", "typed", "meant"),
+    [
+        ("--kernel", 'governor = "menu-6.12"', 'governor = "menuu-6.12"', "menu-6.12 or menu-6.1?"),
+        ("--kernel", 'search = "util"', 'search = "utl"', "util?"),
+        ("--kernel", 'priority_map = "global"', 'priority_map = "per-nod"', "per-node?"),
+        ("--kernel", "[balance]", "[balanec]", "balance?"),
+        ("--machine", "[topology]", "[topolgy]", "topology?"),
+        ("--machine", "context_switch_ns", "context_swich_ns", "context_switch_ns?"),
+    ],
+)
+def test_a_word_of_a_file_that_is_near_is_suggested(
+    option: str, was: str, typed: str, meant: str, tmp_path: Path
+) -> None:
+    of_kernel = option == "--kernel"
+    text = Kernel.preset_toml("v6.12") if of_kernel else Machine.preset_toml("generic")
+    assert text is not None
+    assert was in text
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(text.replace(was, typed, 1))
+    for words in (("run", "periodic", *SHORT, option, wrong), (option[2:], "show", wrong)):
+        says = refusal(*words)
+        assert says.startswith(f"Error: {wrong}:")
+        assert says.endswith(f"; did you mean {meant}\n")
+
+
+def test_an_option_of_a_workload_that_is_near_is_suggested(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('model = "hackbench"\n[options]\ngroop = 4\n')
+    for words in (("run", wrong, *SHORT), ("workload", "show", wrong)):
+        assert refusal(*words).endswith("; did you mean groups or loops?\n")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Self
 
 from schedlab._schedlab import Kernel as _Native
 from schedlab._schedlab import KernelError
-from schedlab.names import near
+from schedlab.names import guessing, near
 
 
 class Kernel:
@@ -57,7 +57,8 @@ class Kernel:
         >>> Kernel.load("v6.1").diff(Kernel.parse(text))
         {'tick.hz': ('250', '1000')}
         """
-        return cls(_Native.parse(text, name))
+        with guessing():
+            return cls(_Native.parse(text, name))
 
     @staticmethod
     def names() -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from schedlab._schedlab import Machine as _Native
 from schedlab._schedlab import MachineError
-from schedlab.names import near
+from schedlab.names import guessing, near
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,12 +39,13 @@ class Machine:
         >>> Machine.load("pixel6-gs101").cpus["capacity"].to_list()
         [124, 124, 124, 124, 427, 427, 1024, 1024]
         """
-        if isinstance(name_or_path, Path):
-            return cls(_Native.load(name_or_path))
         try:
-            return cls(_Native.find(name_or_path))
+            with guessing():
+                if isinstance(name_or_path, Path):
+                    return cls(_Native.load(name_or_path))
+                return cls(_Native.find(name_or_path))
         except MachineError as error:
-            if Path(name_or_path).exists():
+            if isinstance(name_or_path, Path) or Path(name_or_path).exists():
                 raise
             raise MachineError(f"{error}{near(name_or_path, cls.names())}") from None
 
@@ -56,7 +57,8 @@ class Machine:
         >>> Machine.parse(text) == Machine.load("generic")
         True
         """
-        return cls(_Native.parse(text, Path(name)))
+        with guessing():
+            return cls(_Native.parse(text, Path(name)))
 
     @classmethod
     def import_file(

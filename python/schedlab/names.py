@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import TYPE_CHECKING
 
 from schedlab import _schedlab
-from schedlab._schedlab import GovernorError
+from schedlab._schedlab import GovernorError, KernelError, MachineError, WorkloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 # More guesses than these are none.
 NEAR_MOST = 2
@@ -32,6 +34,31 @@ def near(name: str, known: Iterable[str]) -> str:
         words = difflib.get_close_matches(name, dict.fromkeys(first.values()), n=NEAR_MOST)
         found = [each for each in known if first[each] in words][:NEAR_MOST]
     return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+# How the compiled half refuses a word of a file that it does not know: what stands there in
+# backquotes, and then the words that it knows, in backquotes or between commas.
+_UNKNOWN = re.compile(r"`([^`]*)`(?:, expected (?:one of )?|; there are )(.*)", re.DOTALL)
+_BETWEEN = re.compile(r"`?(?:, (?:and for short )?| or | and )`?")
+
+
+@contextlib.contextmanager
+def guessing() -> Iterator[None]:
+    """Add what is near to errors of the compiled half that list the words a file may have.
+
+    >>> with guessing():
+    ...     raise KernelError("a:7: unknown variant `utl`, expected `prop` or `util`")
+    Traceback (most recent call last):
+    schedlab.KernelError: a:7: unknown variant `utl`, expected `prop` or `util`; did you mean util?
+    """
+    try:
+        yield
+    except (KernelError, MachineError, WorkloadError) as error:
+        unknown = _UNKNOWN.search(str(error))
+        if unknown is None:
+            raise
+        name, listed = unknown.groups()
+        raise type(error)(f"{error}{near(name, _BETWEEN.split(listed.strip('`')))}") from None
 
 
 def check_governor(name: str) -> None:

@@ -10,7 +10,7 @@ from schedlab import _schedlab
 from schedlab._schedlab import MachineError, WorkloadError
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
-from schedlab.names import check_governor, near
+from schedlab.names import check_governor, guessing, near
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
@@ -260,25 +260,26 @@ def simulate(
     machine = machine if isinstance(machine, Machine) else Machine.load(machine)
     kernel = kernel if isinstance(kernel, Kernel) else Kernel.load(kernel)
     workload = workload if isinstance(workload, WorkloadText) else load_workload(workload)
-    facts, tables, decisions, trace = _schedlab.simulate(
-        machine.native,
-        kernel.native,
-        workload.text,
-        Path(workload.path),
-        duration_ns=None if duration_s is None else duration_to_ns(duration_s),
-        seed=seed,
-        start_ns=start_ns,
-        shuffle_ties=shuffle_ties,
-        keep_events=keep_events,
-        keep_decisions=keep_decisions,
-        keep_c2c=keep_c2c,
-        keep_interrupts=keep_interrupts,
-        cpufreq=cpufreq,
-        cpu_latency_ns=None if cpu_latency_us is None else latency_to_ns(cpu_latency_us),
-        thermal_limits=_thermal_limits_khz(machine, thermal_limits_mhz or {}),
-        governor=governor,
-        progress=progress,
-    )
+    with guessing():
+        facts, tables, decisions, trace = _schedlab.simulate(
+            machine.native,
+            kernel.native,
+            workload.text,
+            Path(workload.path),
+            duration_ns=None if duration_s is None else duration_to_ns(duration_s),
+            seed=seed,
+            start_ns=start_ns,
+            shuffle_ties=shuffle_ties,
+            keep_events=keep_events,
+            keep_decisions=keep_decisions,
+            keep_c2c=keep_c2c,
+            keep_interrupts=keep_interrupts,
+            cpufreq=cpufreq,
+            cpu_latency_ns=None if cpu_latency_us is None else latency_to_ns(cpu_latency_us),
+            thermal_limits=_thermal_limits_khz(machine, thermal_limits_mhz or {}),
+            governor=governor,
+            progress=progress,
+        )
     figures, cpus, idle_states, frequencies, rails, packages, tasks = tables
     import polars as pl  # noqa: PLC0415 - a second of imports that most callers do not need
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Self
 
 from schedlab import _schedlab as _native
+from schedlab.names import guessing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,8 @@ class Workload:
         # A path with a slash is never taken for a built-in name.
         name = str(name_or_path) if isinstance(name_or_path, str) else str(name_or_path.absolute())
         native = None if machine is None else machine.native
-        return cls(json.loads(_native.workload_describe(name, native)))
+        with guessing():
+            return cls(json.loads(_native.workload_describe(name, native)))
 
     @staticmethod
     def names() -> list[str]:

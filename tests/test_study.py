@@ -348,6 +348,19 @@ def test_a_knob_that_moves_nothing_is_found_out(tiny: Path, tmp_path: Path) -> N
     assert "NO" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "option", [("--report", "page.html"), ("--plots", "drawn"), ("--explain",), ("--check",)]
+)
+def test_a_control_refuses_what_is_of_the_study_as_it_stands(
+    option: tuple[str, ...], tiny: Path, tmp_path: Path
+) -> None:
+    words = [tmp_path / word if not word.startswith("--") else word for word in option]
+    result = study("run", tiny, "--store", tmp_path / "store", "--control", *words)
+    assert result.exit_code == 2, result.output
+    assert f"{option[0]} is of the study as it stands" in result.stderr
+    assert not (tmp_path / "store").exists()
+
+
 def test_every_control_of_the_study_is_noticed(small: tuple[dict[str, Any], Path]) -> None:
     found = study_json("run", NAME, "--small", "--store", small[1], "--control")
     assert [control["noticed"] for control in found] == [True] * len(load(NAME).controls)

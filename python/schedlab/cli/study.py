@@ -13,6 +13,7 @@ import click
 from schedlab._files import write_text
 from schedlab.cli._errors import Refusal
 from schedlab.cli._files import OUT_FILE
+from schedlab.cli._given import given
 from schedlab.cli._numbers import JOBS
 from schedlab.cli._output import (
     Column,
@@ -122,11 +123,19 @@ def run(
 
     Runs that the store has already are not simulated again, so a study that was interrupted goes
     on where it stopped. A row that misses what was published is shown as a miss and does not fail
-    the command: exit code 0 says that the study ran. With --check a miss is exit code 1, and so
-    is, with --control, a turned knob that the study does not notice.
+    the command: exit code 0 says that the study ran. With --check a miss is exit code 1.
+
+    With --control the table is one of knobs instead, and a knob that the study does not notice is
+    exit code 1.
     """
     from schedlab.study import load, run_study  # noqa: PLC0415 - as above
 
+    if control:
+        for option in given("--explain", "--check", "--report", "--plots"):
+            raise click.UsageError(
+                f"{option} is of the study as it stands, --control of it with a knob turned; "
+                "give one."
+            )
     study = load(name_or_file)
     if control:
         _run_controls(context, study, small=small, jobs=jobs, store=store, as_json=as_json)

@@ -47,7 +47,7 @@ def test_accesses_are_told_with_object_and_offset() -> None:
 def test_what_is_wrong_is_named() -> None:
     with pytest.raises(KernelError, match="no layout of the priority map is called flat"):
         CpuPri("flat")
-    with pytest.raises(ValueError, match="CPUs 0 to 479"):
+    with pytest.raises(ValueError, match="cpu is 480; give 0 to 479"):
         CpuPri().set(480, 0)
     with pytest.raises(ValueError, match="101 is no priority"):
         CpuPri().set(0, 101)

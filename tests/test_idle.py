@@ -136,7 +136,7 @@ def test_governors_on_their_own() -> None:
         assert governor.source
     with pytest.raises(ValueError, match="at least one idle state"):
         cpuidle.Menu([])
-    with pytest.raises(ValueError, match="state 9"):
+    with pytest.raises(ValueError, match="state is 9; give 0 to 1"):
         cpuidle.Menu(machine).reflect(9, residency_ns=1)
 
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from schedlab._schedlab import Governor as _Native
+from schedlab._schedlab import GovernorError
 from schedlab.machine import Machine
+from schedlab.ranges import I64, U32, U64, bounded, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +71,7 @@ class Governor:
     >>> governor.reflect(1, residency_ns=20_000)
     """
 
+    @bounded(GovernorError, tick_ns=U64, capacity=U64)
     def __init__(
         self,
         name: str,
@@ -80,6 +83,7 @@ class Governor:
     ) -> None:
         """Make a governor that has seen nothing yet."""
         if isinstance(states, Machine):
+            check_range("cpu", cpu, (0, states.cpu_count - 1), GovernorError)
             rows = states.cpus.row(cpu, named=True)
             kind = states.to_dict()["cpu_types"]
             mine = next(entry for entry in kind if entry["name"] == rows["cpu_type"])
@@ -95,6 +99,9 @@ class Governor:
                 for state in mine["idle_states"]
             ]
         self.states = list(states)
+        for state in self.states:
+            check_range("exit_latency_ns", state.exit_latency_ns, U64, GovernorError)
+            check_range("target_residency_ns", state.target_residency_ns, U64, GovernorError)
         self._native = _Native(
             name,
             [
@@ -115,6 +122,15 @@ class Governor:
         """The code that it follows, or that there is none."""
         return self._native.source
 
+    @bounded(
+        GovernorError,
+        sleep_length_ns=I64,
+        delta_next_ns=I64,
+        now_ns=U64,
+        latency_limit_ns=I64,
+        cpu_util=U64,
+        nr_iowait=U32,
+    )
     def select(
         self,
         sleep_length_ns: int = NEVER_NS,
@@ -145,6 +161,7 @@ class Governor:
             )
         )
 
+    @bounded(GovernorError, residency_ns=I64, now_ns=U64)
     def reflect(
         self,
         state: int,
@@ -155,6 +172,7 @@ class Governor:
         poll_time_limit: bool = False,
     ) -> None:
         """Tell how the sleep in ``state`` went (``->reflect()``)."""
+        check_range("state", state, (0, len(self.states) - 1), GovernorError)
         self._native.reflect(
             state,
             residency_ns,

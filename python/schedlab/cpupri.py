@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schedlab import _schedlab
 from schedlab.machine import Machine
+from schedlab.ranges import U32, U64, bounded, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,14 @@ __all__ = ["CPUS", "C2cTable", "CpuPri", "contention", "layouts", "measure", "re
 
 CPUS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Machine sizes of :func:`scaling`."""
+
+# Priorities of the map: SCHED_FIFO 99 to deadline tasks.
+PRIORITIES = (0, 100)
+
+# Simulated sizes, measured times in ms, and pauses in us that the map's users make.
+SIZES = (CPUS[0], CPUS[-1])
+DURATION_MS = (1, 60_000)
+THINK_US = (0, 1_000_000)
 
 # CPUs of one last-level cache, and of one NUMA node, on machines of :func:`scaling`.
 CPUS_PER_CACHE = 64
@@ -53,17 +62,22 @@ class CpuPri:
         """
         machine = machine if isinstance(machine, Machine) else Machine.load(machine)
         self.layout = layout
+        self._cpus = (0, machine.cpu_count - 1)
         self._native = _schedlab.CpuPri(layout, machine.native)
 
+    @bounded(prio=PRIORITIES)
     def set(self, cpu: int, prio: int | None) -> None:
         """Take down what ``cpu`` runs; ``None`` takes it out (``cpupri_set()``)."""
+        check_range("cpu", cpu, self._cpus)
         self._native.set(cpu, prio)
 
+    @bounded(prio=PRIORITIES)
     def find(self, prio: int, *, allowed: str | None = None, this_cpu: int = 0) -> list[int]:
         """Give the CPUs that run the least urgent, below ``prio`` (``cpupri_find()``).
 
         ``allowed`` is a CPU list such as ``0-7,240-247``; ``this_cpu`` searches.
         """
+        check_range("this_cpu", this_cpu, self._cpus)
         return self._native.find(prio, allowed, this_cpu)
 
     def touched(self) -> pl.DataFrame:
@@ -87,6 +101,7 @@ class CpuPri:
         return self._native.domain_lines
 
 
+@bounded(group=U64, rounds=U32, seed=U64)
 def contention(
     layout: str,
     *,
@@ -103,6 +118,7 @@ def contention(
     (``find_mean_ns``, ...) and of a change (``set_mean_ns``, ...), and lines touched by each.
     """
     machine = machine if isinstance(machine, Machine) else Machine.load(machine)
+    check_range("think_us", think_us, THINK_US)
     result, _ = _schedlab.cpupri_contention(
         machine.native,
         layout,
@@ -160,6 +176,7 @@ def scaling(
     """Simulate every layout on machines of growing size: a row for each, as it is there."""
     machine = machine if isinstance(machine, Machine) else Machine.load(machine)
     for size in cpus:
+        check_range("cpus", size, SIZES)
         hardware = sized(machine, size, uniform=uniform)
         for layout in only or layouts():
             times = contention(
@@ -185,6 +202,7 @@ def measure(
     Raises ``OSError`` where a thread cannot be bound.
     """
     machine = machine if isinstance(machine, Machine) else Machine.load(machine)
+    check_range("duration_ms", duration_ms, DURATION_MS)
     here = sorted(os.sched_getaffinity(0))
     width = machine.cpu_count
     for count in threads or range(1, len(here) + 1):

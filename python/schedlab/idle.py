@@ -9,6 +9,7 @@ from schedlab import _schedlab
 from schedlab._schedlab import GovernorSource, ReplayError
 from schedlab.machine import Machine
 from schedlab.names import check_governor
+from schedlab.ranges import HZ, U32, U64, check_range
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ def replay(
     for one in asked:
         if isinstance(one, str):
             check_governor(one)
+    check_range("hz", hz, HZ, ReplayError)
+    if explain is not None:
+        for field, value, allowed in zip(Explained._fields, explain, (U32, U64, U64), strict=True):
+            check_range(field, value, allowed, ReplayError)
     tick_ns = None if hz is None else (1_000_000_000 + hz // 2) // hz
     report, table = _schedlab.idle_replay(
         Path(path),

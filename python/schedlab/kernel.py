@@ -8,6 +8,7 @@ from typing import Self
 from schedlab._schedlab import Kernel as _Native
 from schedlab._schedlab import KernelError
 from schedlab.names import guessing, near
+from schedlab.ranges import CPUS, check_range
 
 
 class Kernel:
@@ -93,6 +94,7 @@ class Kernel:
         >>> Kernel.load("v6.12").settings(cpus=8)["fair.eevdf.base_slice_ns"]
         '2800000'
         """
+        check_range("cpus", cpus, CPUS, KernelError)
         return dict(self.native.settings(cpus))
 
     def diff(self, other: Kernel) -> dict[str, tuple[str | None, str | None]]:

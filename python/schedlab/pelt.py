@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from schedlab import _schedlab
 from schedlab.machine import Machine
+from schedlab.ranges import U64, bounded
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ class Pelt:
     512
     """
 
+    @bounded(now_ns=U64)
     def __init__(self, now_ns: int = 0) -> None:
         """Make empty signals that stand at ``now_ns``."""
         self._native = _schedlab.PeltSignal(now_ns)
 
+    @bounded(now_ns=U64, weight=U64)
     def update(
         self,
         now_ns: int,

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from schedlab import _schedlab
+from schedlab._schedlab import ReplayError, WorkloadError
 from schedlab.agreement import Agreement, Chance, Figures, agreement, chance, spread
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
 from schedlab.names import check_governor
+from schedlab.ranges import HZ, U64, bounded, check_range
 from schedlab.simulation import Energy
 from schedlab.trace import Trace, read_trace
 
@@ -58,6 +60,7 @@ class TracedTasks:
         trace does not show. Raises :class:`schedlab.TraceError` or :class:`schedlab.ReplayError`,
         whose texts name file and mend.
         """
+        check_range("hz", hz, HZ, ReplayError)
         loaded = _machine(machine)
         self.path = Path(path)
         self.native = _schedlab.TracedTasks.extract(
@@ -80,6 +83,7 @@ class TracedTasks:
         tasks.machine = Machine(native.machine())
         return tasks
 
+    @bounded(ReplayError, tolerance_pct=U64)
     def folded(self, tolerance_pct: int = 100) -> Self:
         """Give the same tasks with loops where they repeat themselves.
 
@@ -102,6 +106,7 @@ class TracedTasks:
         )
         return self.native.to_toml(self.path.stem, comment)
 
+    @bounded(ReplayError, tolerance_pct=U64)
     def to_rt_app(self, tolerance_pct: int = 100) -> str:
         """Write the tasks as rt-app JSON, with loops as of :meth:`folded`."""
         return self.native.to_rt_app(tolerance_pct)
@@ -135,6 +140,7 @@ class TracedTasks:
         """
         if governor is not None:
             check_governor(governor)
+        check_range("seed", seed, U64, WorkloadError)
         loaded = _kernel(kernel)
         hardware = self.machine if machine is None else _machine(machine)
         facts, trace = self.native.simulate(

@@ -11,6 +11,7 @@ from schedlab._schedlab import MachineError, WorkloadError
 from schedlab.kernel import Kernel
 from schedlab.machine import Machine
 from schedlab.names import check_governor, guessing, near
+from schedlab.ranges import U64, check_range
 from schedlab.trace import Trace
 
 if TYPE_CHECKING:
@@ -257,6 +258,8 @@ def simulate(
     """
     if isinstance(governor, str):
         check_governor(governor)
+    check_range("seed", seed, U64, WorkloadError)
+    check_range("start_ns", start_ns, U64, WorkloadError)
     machine = machine if isinstance(machine, Machine) else Machine.load(machine)
     kernel = kernel if isinstance(kernel, Kernel) else Kernel.load(kernel)
     workload = workload if isinstance(workload, WorkloadText) else load_workload(workload)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, get_args
 
 from schedlab._parquet import write_events
-from schedlab._schedlab import EventTables
+from schedlab._schedlab import EventTables, TraceError
 from schedlab._schedlab import Trace as _Native
 from schedlab._schedlab import convert_trace as _convert
+from schedlab.ranges import U64, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -261,6 +262,7 @@ class Trace:
         idle = self.idle(machine)
         return idle.task_misses if by == "task" else idle.misses
 
+    @bounded(TraceError, intervals_max=U64)
     def timeline(
         self,
         machine: Machine | None = None,

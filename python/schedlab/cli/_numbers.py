@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-# More processes than any machine has CPUs are a slip of the finger, and may take the machine down.
-JOBS = click.IntRange(1, 4096)
+from schedlab import ranges
 
-# As many as a machine may have.
-CPUS_MAX = 2048
+JOBS = click.IntRange(*ranges.JOBS)
 
-# As many iterations of a benchmark take years.
-ITERATIONS_MAX = 1_000_000
+CPUS_MAX = ranges.CPUS[1]
+
+ITERATIONS_MAX = ranges.ITERATIONS[1]
 
 
 class Finite(click.FloatRange):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schedlab.ranges import JOBS, check_range
 from schedlab.study.load import load, names
 from schedlab.study.model import Control, Figure, Row, Study, StudyResult
 from schedlab.study.reading import StudyError
@@ -56,6 +57,7 @@ def run_study(
     from schedlab.study.execute import cpu_count, execute, explain  # noqa: PLC0415
     from schedlab.study.plan import plan  # noqa: PLC0415
 
+    check_range("jobs", jobs, JOBS, StudyError)
     study = study if isinstance(study, Study) else load(study)
     shelf = Store(Path(store) if store is not None else default_folder())
     planned = [(run.key, run) for run in plan(study, small=small, turn=turn)]

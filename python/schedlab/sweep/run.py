@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+from schedlab.ranges import JOBS, check_range
 from schedlab.store import default_folder
 from schedlab.store.segments import KeySet, Segments
 from schedlab.study.execute import cpu_count
@@ -117,6 +118,7 @@ class Session:
         so_far: Callable[[list[Row]], None] | None = None,
     ) -> None:
         """Read the store, try the plan's first runs, and begin the crew; as :func:`run_sweep`."""
+        check_range("jobs", jobs, JOBS, StudyError)
         self.plan = plan
         self.segments = open_store(store)
         self.todo = Jobs(plan)

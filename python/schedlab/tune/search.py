@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.extras import wanted
 from schedlab.names import near
+from schedlab.ranges import ITERATIONS, check_range
 from schedlab.store import default_folder
 from schedlab.store.places import FolderPlace
 from schedlab.study import load as load_study
@@ -87,6 +88,9 @@ def tune_study(
 
     Raises :class:`schedlab.StudyError`, and what :func:`schedlab.sweep.run_sweep` raises.
     """
+    check_range("trials", trials, (1, ITERATIONS[1]), StudyError)
+    check_range("iterations", iterations, ITERATIONS, StudyError)
+    check_range("fresh", fresh, ITERATIONS, StudyError)
     study = study if isinstance(study, Study) else load_study(study)
     chosen = [Parameter.parse(text) for text in parameters]
     aims = [Objective.parse(text, study) for text in objectives]

@@ -90,6 +90,8 @@ def test_periods_tell_what_went_in(tmp_path: Path, suffix: str) -> None:
     ("arguments", "words"),
     [
         ([MENU, "--machine", "qemu4"], "--machine"),
+        ([PELT, "--machine", "qemu8"], "if its kernel had no cpuidle driver, one whose states"),
+        ([MENU, "--machine", "pixel6-gs101"], "; choose the machine that was traced"),
         ([MENU, "--machine", "simidle", "--governor", "meno"], "no idle governor is called"),
         ([MENU, "--machine", "nowhere"], "nowhere"),
         (["missing.dat", "--machine", "simidle"], "missing.dat"),

@@ -38,7 +38,7 @@ pub enum ReplayError {
     /// The trace is of a machine with other idle states.
     #[error(
         "the trace enters idle state {state} on CPU {cpu}, but machine `{machine}` has {states} \
-         state{} there; choose the machine that was traced with --machine", plural(*states)
+         state{} there{}", plural(*states), mend(*states)
     )]
     TooFewStates {
         /// The state of the trace.
@@ -56,6 +56,17 @@ pub enum ReplayError {
     /// A user's own governor cannot be made, or has failed.
     #[error("{0}")]
     Governor(String),
+}
+
+/// What helps where a machine has so few states. One state leaves no choice, and a kernel without a
+/// cpuidle driver calls it state 1 (`default_idle_call()`), so that there the machine may be right.
+fn mend(states: usize) -> &'static str {
+    if states == 1 {
+        ", which leaves governors no choice; name with --machine the one that was traced, or, if its \
+         kernel had no cpuidle driver, one whose states governors are to choose from"
+    } else {
+        "; choose the machine that was traced with --machine"
+    }
 }
 
 /// The end of a noun of which there are so many.

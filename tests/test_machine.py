@@ -157,7 +157,8 @@ def test_files_that_are_no_machines(tmp_path: Path, content: bytes, complaint: s
 def test_what_is_not_there(tmp_path: Path) -> None:
     assert "built in are generic, " in refusal("show", "nosuch")
     assert str(tmp_path) in refusal("show", tmp_path)
-    assert "nosuch" in refusal("import", tmp_path / "nosuch")
+    missing = tmp_path / "nosuch"
+    assert refusal("import", missing).endswith(f"{missing}: No such file or directory\n")
     assert "copy /sys" in refusal("import", "--root", tmp_path)
     assert "two sources" in run("import", DATA / "lscpu-vm.json", "--root", "/").stderr
     output = tmp_path / "no" / "such" / "file"

@@ -1,6 +1,7 @@
 //! Machines for Python.
 
 use crate::kernels::Kernel;
+use crate::reading;
 use std::path::PathBuf;
 
 use pyo3::create_exception;
@@ -27,7 +28,7 @@ impl From<schedlab_machine::Machine> for Machine {
 }
 
 fn refusal(error: schedlab_machine::MachineError) -> PyErr {
-    MachineError::new_err(error.to_string())
+    MachineError::new_err(reading::told(&error))
 }
 
 impl From<Imported> for Machine {

@@ -13,6 +13,8 @@ use schedlab_kernel::cpuidle::{
     State,
 };
 
+use crate::reading;
+
 create_exception!(schedlab, GovernorError, PyValueError, "A user's own governor cannot be run.");
 
 /// A governor's C source, compiled.
@@ -28,9 +30,7 @@ impl GovernorSource {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let inner = py.detach(|| Source::open(&path)).map_err(|error| match error {
             SourceError::Unreadable { path, source } if source.raw_os_error().is_some() => {
-                let reason = source.to_string();
-                let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
-                PyOSError::new_err((source.raw_os_error(), reason, path))
+                PyOSError::new_err((source.raw_os_error(), reading::told(&source), path))
             }
             other => GovernorError::new_err(other.to_string()),
         })?;

@@ -22,17 +22,20 @@ const CHUNK: usize = 1 << 16;
 pub fn refusal(error: schedlab_trace::TraceError) -> PyErr {
     match error {
         schedlab_trace::TraceError::Io { path, source } => match source.raw_os_error() {
-            Some(number) => PyOSError::new_err((number, reason(&source), path)),
+            Some(number) => PyOSError::new_err((number, told(&source), path)),
             None => TraceError::new_err(format!("{}: {source}", path.display())),
         },
         other => TraceError::new_err(other.to_string()),
     }
 }
 
-/// The system's word without Rust's addition of the number.
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+/// An error's words without the number that Rust puts behind the system's.
+pub fn told(error: &impl ToString) -> String {
+    let mut text = error.to_string();
+    if let Some(end) = text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
+        text.truncate(end);
+    }
+    text
 }
 
 /// Calls back into Python while a read runs.

@@ -31,7 +31,7 @@ create_exception!(schedlab, WorkloadError, PyValueError, "A workload cannot be r
 const CHUNK: u32 = 1 << 13;
 
 fn refusal(error: Error) -> PyErr {
-    WorkloadError::new_err(error.to_string())
+    WorkloadError::new_err(reading::told(&error))
 }
 
 /// What is noted of every run.

@@ -1,6 +1,7 @@
 //! Workloads for Python.
 
 use crate::machine::Machine;
+use crate::reading;
 use crate::sim::WorkloadError;
 use pyo3::prelude::*;
 
@@ -12,7 +13,7 @@ fn workload_describe(name_or_path: &str, machine: Option<&Machine>) -> PyResult<
     let described = schedlab_workload::describe(name_or_path, machine);
     described
         .map(|value| value.to_string())
-        .map_err(|error| WorkloadError::new_err(error.to_string()))
+        .map_err(|error| WorkloadError::new_err(reading::told(&error)))
 }
 
 /// Adds this module's functions.

@@ -236,7 +236,8 @@ def test_no_point_is_left_out_of_as_many_trials(study: Path) -> None:
 @pytest.mark.parametrize(
     ("parameter", "objective", "message"),
     [
-        ("run_us=1..2", "energy", "write TARGET=LOW..HIGH"),
+        ("run_us=1..2", "energy", "run_us does not say whose it is; write governor."),
+        ("workload.run_us", "energy", "write TARGET=LOW..HIGH"),
         ("workload.run_us=5..2", "energy", "no range that can be searched"),
         ("workload.run_us=0..2:log", "energy", "no range that can be searched"),
         ("workload.run_us=7", "energy", "one value is no choice"),

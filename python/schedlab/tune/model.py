@@ -52,7 +52,13 @@ class Parameter:
         for short, whole in SHORT.items():
             if target.startswith(short):
                 target = whole + target.removeprefix(short)
-        if not equals or "." not in target or not words:
+        if equals and words and "." not in target:
+            raise StudyError(
+                f"--parameter {text}: {target or 'nothing'} does not say whose it is; write "
+                "governor., cpufreq., kernel., machine. or workload. before it, as in "
+                "governor.utilization_shift=1..10"
+            )
+        if not equals or not words:
             raise StudyError(
                 f"--parameter {text}: write TARGET=LOW..HIGH or TARGET=A,B,C, such as "
                 "governor.utilization_shift=1..10"

@@ -203,6 +203,15 @@ def test_a_trace_does_not_differ_from_itself() -> None:
     assert "No decision differs." in same.stdout
 
 
+def test_traces_without_a_task_in_common_are_not_called_alike(tmp_path: Path) -> None:
+    other = tmp_path / "other.perfetto-trace"
+    assert run("run", "periodic", "--duration", "0.01", "--trace", other).exit_code == 0
+    found = run("trace", "diff", MENU, other)
+    assert found.exit_code == 0
+    assert "differs" not in found.stdout
+    assert "only in B: 32 x periodic\n Nothing can be compared" in found.stdout
+
+
 def test_two_kernels_differ_where_decisions_first_part(tmp_path: Path) -> None:
     files = [tmp_path / "one.perfetto-trace", tmp_path / "other.perfetto-trace"]
     for file, kernel in zip(files, ("v6.12", "v5.9"), strict=True):

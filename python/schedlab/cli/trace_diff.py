@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from schedlab.diff import diff_traces
 from schedlab.trace import read_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from schedlab.diff import Decision, TaskDiff, TraceDiff
 
 FIGURES = ("run_ns", "wakeups", "p50_us", "p99_us", "migrations")
@@ -42,12 +45,26 @@ def diff(*, one: Path, other: Path, as_json: bool, limit: int) -> None:
     print_title(f"A: {one.name}, B: {other.name}: {integer(len(found.tasks))} tasks in both")
     for letter, names in zip("AB", found.only, strict=True):
         if names:
-            click.echo(f" only in {letter}: {', '.join(names)}")
+            click.echo(f" only in {letter}: {_counted(names)}")
+    if not found.tasks:
+        click.echo(" Nothing can be compared: tasks are told by their names.")
+        return
     _print_first(found)
     click.echo()
     _print_decisions(found, limit)
     click.echo()
     _print_figures(found, limit)
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Write names in their order, each once.
+
+    >>> _counted(["cat", "sh", "cat"])
+    '2 x cat, sh'
+    """
+    return ", ".join(
+        name if count == 1 else f"{count} x {name}" for name, count in Counter(names).items()
+    )
 
 
 def _print_first(found: TraceDiff) -> None:

@@ -91,6 +91,7 @@ def test_a_regression_beyond_the_limit_sets_the_exit_code(tmp_path: Path) -> Non
     [
         ("a,b\n1,2\n", "columns a, b are not those of results"),
         ("", "(none)"),
+        ("\x7fELF\0\1,\0", "bad.csv: not text but something else; give a CSV file"),
         (HEADER, "no results in it"),
         (HEADER + "h,c,m,s,lower,base,0,x\n", "value is 'x', no number"),
         (HEADER + "h,c,m,s,lower,base,0,nan\n", "must be finite"),

@@ -74,6 +74,8 @@ def _shape(path: Path, columns: list[str]) -> Shape:
         return _value
     if {"governor", "value"} <= names:
         return _value
+    if any("\N{REPLACEMENT CHARACTER}" in name for name in columns):
+        raise CompareError(f"{path}: not text but something else; give a CSV file or a store")
     found = shortened(", ".join(columns)) or "(none)"
     raise CompareError(
         f"{path}:1: columns {found} are not those of results; needed are {','.join(COLUMNS)}"

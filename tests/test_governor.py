@@ -167,5 +167,9 @@ def test_one_period_is_explained() -> None:
     (found, _) = json.loads(run(*words, "--explain", "1:700", "--json").stdout)
     at = run(*words, "--explain", f"1@{found['enter_ns'] / 1e9:.9f}")
     assert at.output == result.output
-    assert run(*words, "--explain", "1:999999").exit_code == 2
+    for beyond in ("1:999999", "1@1.5", "7:0"):
+        nowhere = run(*words, "--explain", beyond)
+        assert nowhere.exit_code == 2
+        where = f"no idle period {beyond}; the trace has CPUs 0-3 from 26.979"
+        assert where in nowhere.stderr
     assert run(*words, "--explain", "first").exit_code == 2

@@ -16,6 +16,7 @@ from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import CPUS_MAX
 from schedlab.cli._output import (
     Column,
+    cpu_list,
     decimal,
     integer,
     print_json,
@@ -25,6 +26,7 @@ from schedlab.cli._output import (
 )
 from schedlab.cli._traced import MACHINE_HELP, traced_machine
 from schedlab.idle import Explained, replay
+from schedlab.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,7 +173,12 @@ def _wanted(text: str) -> Explained:
 
 def _explain(file: Path, machine: Machine, text: str, rows: pl.DataFrame, *, as_json: bool) -> None:
     if rows.is_empty():
-        raise Refusal(f"{file}: no idle period {text}; --periods writes them all")
+        info = Trace(file, keep_events=False).info
+        raise Refusal(
+            f"{file}: no idle period {text}; the trace has CPUs {cpu_list(info['cpus'])} from "
+            f"{info['begin_ns'] / 1e9:.6f} to {info['end_ns'] / 1e9:.6f} s, and --periods writes "
+            "its periods"
+        )
     # A time at the border of two periods is in both.
     rows = rows.filter(rows["period"] == rows["period"][0])
     if as_json:

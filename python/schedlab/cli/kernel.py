@@ -30,7 +30,7 @@ def list_kernels(*, as_json: bool) -> None:
 
 
 @command.command
-@click.argument("name_or_file")
+@click.argument("name_or_file", metavar="NAME|FILE")
 @click.option(
     "--cpus", type=click.IntRange(1, CPUS_MAX), help="Scale times to so many CPUs, as at boot."
 )

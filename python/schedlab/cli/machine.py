@@ -37,7 +37,7 @@ def list_machines(*, as_json: bool) -> None:
 
 
 @command.command
-@click.argument("name_or_file")
+@click.argument("name_or_file", metavar="NAME|FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--toml", "as_toml", is_flag=True, help="Print the machine's file, to copy and edit.")
 @click.option("--domains", is_flag=True, help="Draw the scheduling domains, not the hardware.")

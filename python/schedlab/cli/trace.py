@@ -348,7 +348,7 @@ def idle(*, file: Path, machine_name: str | None, as_json: bool, limit: int) -> 
 @_json
 @limit_option
 def c2c(*, file: Path, as_json: bool, limit: int) -> None:
-    """Read what ``perf c2c report --stdio`` printed: contended cache lines, place by place.
+    """Read what `perf c2c report --stdio` printed: contended cache lines, place by place.
 
     `schedlab run --c2c` prints a simulated run's in the same shape.
     """

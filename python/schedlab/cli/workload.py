@@ -51,7 +51,7 @@ def list_workloads(*, as_json: bool) -> None:
 
 
 @command.command
-@click.argument("name_or_file")
+@click.argument("name_or_file", metavar="NAME|FILE")
 @click.option("--machine", help="Defaults follow this machine, and it must be able to run it all.")
 @click.option(
     "--limit",
@@ -67,7 +67,7 @@ def show(
 ) -> None:
     """Show what a workload's tasks do, and the parameters of its model.
 
-    NAME_OR_FILE is a built-in workload, a TOML file, or rt-app JSON.
+    NAME|FILE is a built-in workload, a TOML file, or rt-app JSON.
     """
     if as_json and as_toml:
         raise click.UsageError("--json and --toml are two shapes of one workload; give one.")

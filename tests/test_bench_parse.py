@@ -201,3 +201,8 @@ def test_an_endless_line_takes_bounded_time_and_memory(tmp_path: Path, tool: str
         items = list(parser(tool)(lines_of(path)))
         assert len(items) <= 4
     assert max(len(line.text) for line in lines_of(path)) <= LONGEST
+
+
+def test_the_tools_that_can_be_read_are_listed() -> None:
+    assert [row["name"] for row in json.loads(run("--list", "--json").stdout)] == list(TOOLS)
+    assert all(tool in run("--list").stdout for tool in TOOLS)

@@ -12,6 +12,7 @@ from schedlab._files import naming
 from schedlab.cli import cpupri
 from schedlab.cli._errors import Refusal
 from schedlab.cli._files import OUT_FILE
+from schedlab.cli._given import given
 from schedlab.cli._numbers import ITERATIONS_MAX
 from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
 from schedlab.cli.study import running
@@ -60,11 +61,19 @@ def parse(
     from schedlab.bench.parse import TOOLS  # noqa: PLC0415 - `--help` needs none
 
     if as_list:
+        if tool is not None or (wrong := given("--label", "--out")):
+            what = "TOOL" if tool is not None else wrong[0]
+            raise click.UsageError(f"--list lists the tools and reads none; leave {what} out.")
+        tools = [{"name": name, "what": what} for name, (_, what) in TOOLS.items()]
+        if as_json:
+            print_json(tools)
+            return
         print_table(
-            [Column("name", "tool", numeric=False), Column("what", "reads", numeric=False)],
-            [{"name": name, "what": what} for name, (_, what) in TOOLS.items()],
+            [Column("name", "tool", numeric=False), Column("what", "reads", numeric=False)], tools
         )
         return
+    if as_json and out is not None:
+        raise click.UsageError("--out writes CSV, and --json prints JSON; give one of them.")
     if tool is None or not files:
         raise click.UsageError("name a tool and its output, as in: bench parse hackbench out.txt")
     from schedlab.bench.results import Problems, parse_files, write_csv  # noqa: PLC0415 - as above

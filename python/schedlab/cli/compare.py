@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 SHAPES = ("table", "markdown", "csv", "json", "schedtests", "mmtests")
 
+# What nothing but a comparison has: a baseline, a middle of each side, a verdict.
+OF_A_COMPARISON = ("--report", "--reboots", "--max-regression", "--base", "--statistic")
+
 # A change of less or more is nothing that is measured, and its square no number.
 PERCENT_MIN, PERCENT_MAX = 1e-6, 1e6
 
@@ -190,8 +193,10 @@ def _check(options: dict[str, Any], *, limit: int) -> None:
         need("--effect", "--std", "--rows", what="--power")
     elif options["effect"] == 0:
         raise click.UsageError("--effect is 0, which no iterations find; give more, such as 2%.")
-    elif wrong := given("--report", "--reboots", "--max-regression"):
+    elif wrong := given(*OF_A_COMPARISON):
         raise click.UsageError(f"--power plans and compares nothing; leave {wrong[0]} out.")
+    elif given("--std") and options["inputs"]:
+        raise click.UsageError("--std stands in place of results; give one of them.")
     elif shape not in {"table", "json"}:
         raise click.UsageError(f"--power prints a table or JSON; leave --format {shape} out.")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from schedlab.cli._given import given
 from schedlab.cli._output import (
     Column,
     integer,
@@ -71,6 +72,10 @@ def show(
     """
     if as_json and as_toml:
         raise click.UsageError("--json and --toml are two shapes of one workload; give one.")
+    if as_toml and (wrong := given("--machine", "--limit")):
+        raise click.UsageError(
+            f"{wrong[0]} changes nothing of the file that --toml prints; give one."
+        )
     workload = Workload.load(name_or_file, None if machine is None else Machine.load(machine))
     if as_json:
         print_json(workload.to_dict())

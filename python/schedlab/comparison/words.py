@@ -94,13 +94,14 @@ def settings_text(table: Table) -> str:
     """Say under which rules the verdicts hold."""
     rules = table.settings.rules
     tests = sum(row.compared.p is not None for row in table.rows)
+    rows = "1 row" if tests == 1 else f"{tests} rows"
     name = {"holm": "Holm", "bh": "Benjamini-Hochberg", "none": "none"}[rules.correction]
     kinds = {row.paired for row in table.rows}
     how = "paired by iteration" if kinds == {True} else "unpaired" if kinds == {False} else "mixed"
     middle = table.settings.statistic
     return (
         f"ratio of {middle}s, {how}; {100 * (1 - rules.significance):g} % intervals; "
-        f"p corrected over {tests} rows: {name}; margin {rules.margin_pct:g} %"
+        f"p corrected over {rows}: {name}; margin {rules.margin_pct:g} %"
     )
 
 

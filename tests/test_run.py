@@ -38,6 +38,11 @@ def run_json(*arguments: str | Path) -> Any:
     return json.loads(result.stdout)
 
 
+def test_one_of_a_kind_is_told_in_the_singular() -> None:
+    told = run("bunzip2", "--duration", "0.01").stdout
+    assert "\n1 task born on 1 CPU; 2 switches, 0 migrations\n" in told
+
+
 def refusal(*arguments: str | Path) -> str:
     """Give the complaint of a run that must end with one or two lines and exit code 2."""
     result = run(*arguments)

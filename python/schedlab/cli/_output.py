@@ -158,6 +158,15 @@ def integer(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Write how many there are of a noun.
+
+    >>> counted(1, "event"), counted(2000, "event")
+    ('1 event', '2,000 events')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def decimal(places: int, scale: float = 1.0) -> Callable[[float], str]:
     """Make a writer of numbers of ``scale`` with so many decimal places."""
     return lambda value: f"{value / scale:,.{places}f}"

@@ -14,7 +14,7 @@ from schedlab.cli._errors import Refusal
 from schedlab.cli._files import OUT_FILE
 from schedlab.cli._given import given
 from schedlab.cli._numbers import ITERATIONS_MAX
-from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
+from schedlab.cli._output import Column, counted, print_json, print_note, print_table, print_title
 from schedlab.cli.study import running
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def run(
         )
         return
     known = f", {done.stored} were there already" if done.stored else ""
-    click.echo(f"{done.runs} runs stored{known}; next: schedlab compare {folder}")
+    click.echo(f"{counted(done.runs, 'run')} stored{known}; next: schedlab compare {folder}")
 
 
 def _print_order(plan: Plan, label: str | None, *, as_json: bool) -> None:

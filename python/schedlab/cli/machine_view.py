@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from schedlab.cli._output import printable
+from schedlab.cli._output import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,7 +84,7 @@ def _tree(data: dict[str, Any]) -> Tree:
     # Outer levels first: mostly packages over nodes, but a node may hold several packages.
     levels = sorted((level for level in levels if level[1]), key=lambda level: len(level[1]))
     everything = frozenset(range(data["cpu_count"]))
-    count = _count(data["cpu_count"], "CPU")
+    count = counted(data["cpu_count"], "CPU")
     root = Tree(
         Text.assemble((printable(data["name"]), "bold"), f"  {count}, HZ {data['hz']}"),
         guide_style="dim",
@@ -159,7 +159,7 @@ def _shape(cpus: frozenset[int], data: dict[str, Any]) -> str:
     cores = [core for core in map(_cpus, data["topology"]["cores"]) if core <= cpus]
     threads = {len(core) for core in cores}
     each = "" if threads == {1} else f" x {'/'.join(map(str, sorted(threads)))} threads"
-    return _count(len(cores), "core") + each
+    return counted(len(cores), "core") + each
 
 
 def _distances(data: dict[str, Any]) -> Table | None:
@@ -322,10 +322,6 @@ def _table(*columns: str, numeric: Iterable[str] = ()) -> Table:
 def _row(table: Table, *cells: str) -> None:
     """Add a row; names come from files and may hold anything, markup and control codes included."""
     table.add_row(*(Text(printable(cell)) for cell in cells))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _number(thousandths: int) -> str:

@@ -14,6 +14,7 @@ from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import Finite
 from schedlab.cli._output import (
     Column,
+    counted,
     decimal,
     integer,
     print_json,
@@ -340,9 +341,11 @@ def _print(run: Simulation, limit: int, *, governor_asked: bool) -> None:
     energy, tasks = run.energy, run.tasks
     click.echo()
     _print_packages(run)
+    switches, migrations = (int(tasks[name].sum()) for name in ("switches", "migrations"))
     click.echo(
-        f"{tasks.height:,} tasks born on {tasks['birth_cpu'].drop_nulls().n_unique():,} CPUs; "
-        f"{tasks['switches'].sum():,} switches, {tasks['migrations'].sum():,} migrations"
+        f"{counted(tasks.height, 'task')} born on "
+        f"{counted(tasks['birth_cpu'].drop_nulls().n_unique(), 'CPU')}; "
+        f"{switches:,} switch{'' if switches == 1 else 'es'}, {counted(migrations, 'migration')}"
     )
     click.echo(
         f"energy {energy.total_j:,.3f} J: cores {energy.cores_j:,.3f}, packages "
@@ -360,7 +363,7 @@ def _print(run: Simulation, limit: int, *, governor_asked: bool) -> None:
         _print_frequencies(run)
     if governor_asked:
         click.echo(f"idle governor {run.governor}")
-    click.echo(f"{run.events:,} events, digest {run.digest}")
+    click.echo(f"{counted(run.events, 'event')}, digest {run.digest}")
 
 
 def _print_frequencies(run: Simulation) -> None:
@@ -369,7 +372,7 @@ def _print_frequencies(run: Simulation) -> None:
         mean_khz = sum(rows["khz"] * rows["time_ns"]) / max(run.end_ns, 1)
         click.echo(
             f"CPUs {rows['cpus'][0]}: {mean_khz / 1e3:,.1f} MHz on average, "
-            f"{rows['changes'][0]:,} changes"
+            f"{counted(rows['changes'][0], 'change')}"
         )
 
 

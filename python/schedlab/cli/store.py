@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli._output import Column, limit_option, print_json, print_table
+from schedlab.cli._output import Column, counted, limit_option, print_json, print_table
 from schedlab.cli.sweep import store_option
 
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ def merge(*, other: tuple[str, ...], store: str | None) -> None:
         theirs = _open(address)
         if not theirs.names():
             raise StoreError(f"{address}: no store with runs is there; mend the address")
-        click.echo(f"{address}: {segments.merge(theirs)} segments taken over")
+        click.echo(f"{address}: {counted(segments.merge(theirs), 'segment')} taken over")
 
 
 @command.command
 @_read_option
 def compact(*, store: str | None) -> None:
     """Put small segments together."""
-    click.echo(f"{_read(store).compact(least=2)} segments fewer")
+    click.echo(f"{counted(_read(store).compact(least=2), 'segment')} fewer")

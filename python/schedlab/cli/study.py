@@ -17,6 +17,7 @@ from schedlab.cli._given import given
 from schedlab.cli._numbers import JOBS
 from schedlab.cli._output import (
     Column,
+    counted,
     print_json,
     print_note,
     print_table,
@@ -237,9 +238,9 @@ def print_result(result: StudyResult, *, explain: bool = False) -> None:
     """Print a study's table, simulated beside published, and its decision logs on request."""
     study = result.study
     size = "small size: " if result.small else ""
-    count = study.small_iterations if result.small else study.iterations
+    count = counted(study.small_iterations if result.small else study.iterations, "iteration")
     means = ", geometric means" if study.mean == "geometric" else ""
-    print_title(f"{study.name} on {', '.join(study.machines)}, {size}{count} iterations{means}")
+    print_title(f"{study.name} on {', '.join(study.machines)}, {size}{count}{means}")
     rows = [words.cells(row, several=len(study.machines) > 1) for row in result.rows]
     print_table(
         [
@@ -268,7 +269,10 @@ def print_result(result: StudyResult, *, explain: bool = False) -> None:
             click.echo()
             print_title(f"{each.workload}, {each.title}: {each.kernel}")
             click.echo(each.text)
-    print_note(f"{result.simulated_runs} runs simulated, {result.stored_runs} taken from the store")
+    print_note(
+        f"{counted(result.simulated_runs, 'run')} simulated, "
+        f"{result.stored_runs} taken from the store"
+    )
 
 
 # Lines that errors name are nothing of what the study is.
@@ -299,7 +303,7 @@ def _print_study(study: Study) -> None:
     for text in (study.description, f"Published: {study.source}"):
         if text.strip():
             print_wrapped(text.strip(), indent=0)
-    click.echo(f"Machines: {', '.join(study.machines)}; {study.iterations} iterations\n")
+    click.echo(f"Machines: {', '.join(study.machines)}; {counted(study.iterations, 'iteration')}\n")
     print_table(
         [
             Column("name", "kernel", numeric=False),

@@ -15,6 +15,7 @@ from schedlab.cli._given import given, need
 from schedlab.cli._numbers import ITERATIONS_MAX, JOBS, Finite
 from schedlab.cli._output import (
     Column,
+    counted,
     limit_option,
     print_json,
     print_note,
@@ -289,9 +290,11 @@ def print_result(
 ) -> None:
     """Print these rows of a sweep as a table, or as maps."""
     plan = result.plan
-    places = f"{len({row.cell for row in result.rows}):,} cells x {len(plan.variants)} variants"
+    cells = counted(len({row.cell for row in result.rows}), "cell")
+    places = f"{cells} x {counted(len(plan.variants), 'variant')}"
+    iterations = counted(plan.iterations, "iteration")
     print_title(f"{plan.name}: {plan.title}" if plan.title != plan.name else plan.name)
-    click.echo(f"{plan.design}, {places}, {plan.iterations} iterations; compared: {plan.compare}")
+    click.echo(f"{plan.design}, {places}, {iterations}; compared: {plan.compare}")
     if as_map:
         _print_maps(plan, rows)
     else:
@@ -416,7 +419,7 @@ def print_rows(plan: Plan, rows: Sequence[Row], *, limit: int = 0) -> None:
 def print_tally(tally: Tally) -> None:
     """Tell what was done, and what went wrong."""
     same = f", {tally.same} the same as another" if tally.same else ""
-    print_note(f"{tally.done} runs simulated, {tally.stored} taken from the store{same}")
+    print_note(f"{counted(tally.done, 'run')} simulated, {tally.stored} taken from the store{same}")
     if tally.deaths:
         print_note(f"{tally.deaths} workers died and were begun anew; nothing is lost")
     for workload, seed, error in tally.failures[:FAILURES_SHOWN]:

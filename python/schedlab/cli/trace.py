@@ -12,6 +12,7 @@ from schedlab.cli._errors import Refusal
 from schedlab.cli._files import OUT_FILE
 from schedlab.cli._output import (
     Column,
+    counted,
     cpu_list,
     decimal,
     integer,
@@ -401,9 +402,9 @@ def convert(
     if as_json:
         print_json({**done._asdict(), "path": str(done.path)})
         return
-    click.echo(f"{done.path}: {done.events:,} events")
+    click.echo(f"{done.path}: {counted(done.events, 'event')}")
     if done.dropped:
-        print_note(f"{done.dropped:,} events left out{_kinds(done)}")
+        print_note(f"{counted(done.dropped, 'event')} left out{_kinds(done)}")
 
 
 def _kinds(done: Converted) -> str:
@@ -421,9 +422,9 @@ def _headline(file: Path, about: TraceInfo) -> str:
         parts.append(f"clock {about['clock']}")
     if about["kernel_release"]:
         parts.append(f"Linux {about['kernel_release']}")
-    parts.append(f"{len(about['cpus'])} CPUs")
+    parts.append(counted(len(about["cpus"]), "CPU"))
     parts.append(f"{about['duration_s']:.6f} s")
-    parts.append(f"{sum(about['events'].values()):,} events")
+    parts.append(counted(sum(about["events"].values()), "event"))
     lost = about["lost_events"]
     damaged = any(finding["severity"] == "error" for finding in about["data_quality"])
     parts.append(f"{lost:,} lost" if lost else "damaged" if damaged else "none lost")

@@ -9,7 +9,7 @@ import click
 
 from schedlab.cli._files import OUT_FILE
 from schedlab.cli._numbers import ITERATIONS_MAX, Finite
-from schedlab.cli._output import Column, print_json, print_note, print_table, print_title
+from schedlab.cli._output import Column, counted, print_json, print_note, print_table, print_title
 from schedlab.cli.sweep import print_tally, store_option, tls_files, worker_options
 from schedlab.sweep.model import Limits, label
 
@@ -164,7 +164,7 @@ def print_result(result: TuneResult) -> None:
     aims = [each.name for each in result.objectives]
     given_up = sum(trial.pruned for trial in result.trials)
     print_title(f"{result.plan.name}: {result.plan.settings['kernel']} tuned for {', '.join(aims)}")
-    click.echo(f"{len(result.trials)} trials, {given_up} of them given up early")
+    click.echo(f"{counted(len(result.trials), 'trial')}, {given_up} of them given up early")
     shown = best(result)
     names = list(result.front[0].values) if result.front else []
     print_table(

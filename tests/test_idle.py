@@ -136,6 +136,8 @@ def test_governors_on_their_own() -> None:
         governor.reflect(choice.state, residency_ns=100_000_000, now_ns=100_100_000)
         assert 0 <= choice.state < len(governor.states)
         assert governor.source
+    with pytest.raises(schedlab.GovernorError, match=r"; did you mean teo\?$"):
+        cpuidle.Governor("teoo", machine)
     with pytest.raises(ValueError, match="at least one idle state"):
         cpuidle.Menu([])
     with pytest.raises(ValueError, match="state is 9; give 0 to 1"):

@@ -173,10 +173,15 @@ def test_what_is_no_trace_raises(tmp_path: Path) -> None:
     nonsense.write_bytes(b"\x00\x01\x02 nonsense")
     with pytest.raises(TraceError, match="not a trace that schedlab knows"):
         read_trace(nonsense)
-    with pytest.raises(FileNotFoundError, match="No such file"):
-        read_trace(tmp_path / "missing")
+    missing = tmp_path / "missing"
+    with pytest.raises(FileNotFoundError, match=f"No such file or directory: '{missing}'"):
+        read_trace(missing)
     with pytest.raises(ValueError, match='it is "waking" or "wakeup"'):
         read_trace(MENU).wakeup_latency("sleeping")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='by is "cpu"; it is "task" or "comm"'):
+        read_trace(MENU).wakeup_latency(by="cpu")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='by is "cpu"; it is "state" or "task"'):
+        read_trace(MENU).idle_misses(by="cpu")  # type: ignore[arg-type]
 
 
 def test_progress_is_told_and_its_exceptions_end_the_reading(tmp_path: Path) -> None:

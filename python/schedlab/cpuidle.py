@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from schedlab._schedlab import Governor as _Native
 from schedlab._schedlab import GovernorError
 from schedlab.machine import Machine
+from schedlab.names import check_governor
 from schedlab.ranges import I64, U32, U64, bounded, check_range
 
 if TYPE_CHECKING:
@@ -81,7 +82,11 @@ class Governor:
         tick_ns: int | None = None,
         capacity: int | None = None,
     ) -> None:
-        """Make a governor that has seen nothing yet."""
+        """Make a governor that has seen nothing yet.
+
+        Raises :class:`schedlab.GovernorError` for a name that no governor has.
+        """
+        check_governor(name)
         if isinstance(states, Machine):
             check_range("cpu", cpu, (0, states.cpu_count - 1), GovernorError)
             rows = states.cpus.row(cpu, named=True)

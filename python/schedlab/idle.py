@@ -106,7 +106,7 @@ def replay(
             check_governor(one)
     check_range("hz", hz, HZ, ReplayError)
     if explain is not None:
-        for field, value, allowed in zip(Explained._fields, explain, (U32, U64, U64), strict=True):
+        for field, value, allowed in zip(Explained._fields, explain, (U32, U64, U64), strict=False):
             check_range(field, value, allowed, ReplayError)
     tick_ns = None if hz is None else (1_000_000_000 + hz // 2) // hz
     report, table = _schedlab.idle_replay(

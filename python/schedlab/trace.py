@@ -178,6 +178,7 @@ class Trace:
         >>> latency.select("comm", "pid", "count", "p50_us", "max_us").row(0)
         ('t3', 620, 2001, 10.682, 1673.926)
         """
+        _check_by(by, "task", "comm")
         return _frame(self.native.wakeup_latency(from_, by == "comm"))
 
     def wakeup_latencies(self, from_: Literal["waking", "wakeup"] = "waking") -> pl.DataFrame:
@@ -259,6 +260,7 @@ class Trace:
         ``extra_exit_latency_us`` is what too deep sleeps added to wakeups, ``shallow_us`` how long
         CPUs lay too shallow, ``excess_energy_mj`` what both cost by the machine's powers.
         """
+        _check_by(by, "state", "task")
         idle = self.idle(machine)
         return idle.task_misses if by == "task" else idle.misses
 
@@ -330,6 +332,12 @@ def convert_trace(
     if _is_parquet(to):
         return _as_parquet(EventTables.open(Path(path), progress), Path(out))
     return Converted(Path(out), *_convert(Path(path), to, Path(out), progress))
+
+
+def _check_by(by: str, *known: str) -> None:
+    if by not in known:
+        listed = " or ".join(f'"{each}"' for each in known)
+        raise ValueError(f'by is "{by}"; it is {listed}')
 
 
 def _is_parquet(to: TraceFormat) -> bool:

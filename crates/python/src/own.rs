@@ -30,6 +30,7 @@ impl GovernorSource {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let inner = py.detach(|| Source::open(&path)).map_err(|error| match error {
             SourceError::Unreadable { path, source } if source.raw_os_error().is_some() => {
+                let path = path.into_os_string();
                 PyOSError::new_err((source.raw_os_error(), reading::told(&source), path))
             }
             other => GovernorError::new_err(other.to_string()),

@@ -22,7 +22,7 @@ const CHUNK: usize = 1 << 16;
 pub fn refusal(error: schedlab_trace::TraceError) -> PyErr {
     match error {
         schedlab_trace::TraceError::Io { path, source } => match source.raw_os_error() {
-            Some(number) => PyOSError::new_err((number, told(&source), path)),
+            Some(number) => PyOSError::new_err((number, told(&source), path.into_os_string())),
             None => TraceError::new_err(format!("{}: {source}", path.display())),
         },
         other => TraceError::new_err(other.to_string()),

@@ -86,6 +86,18 @@ def test_periods_tell_what_went_in(tmp_path: Path, suffix: str) -> None:
     assert frame["memory"].str.contains("correction_factor").all()
 
 
+def test_the_only_state_tells_no_governor(tmp_path: Path) -> None:
+    trace = str(tmp_path / "run.pftrace")
+    on = ("--machine", "qemu4")
+    assert run("run", "periodic", *on, "--duration", "0.05", "--trace", trace).exit_code == 0
+    found = run("idle", trace, *on, "--governor", "menu")
+    assert found.exit_code == 0
+    assert "recorded under" not in found.stdout
+    assert found.stdout.endswith("one idle state, so governors have nothing to choose.\n")
+    report = json.loads(run("idle", trace, *on, "--governor", "menu", "--json").stdout)
+    assert report["traced_governor"] is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -90,7 +90,8 @@ def replay(
     ``too_shallow_pct``, ``state_share_pct``, ``exit_latency_us`` (mean over wake-ups of a task),
     ``idle_energy_mj``, ``agreement_pct`` (how often it chooses the traced state, given the traced
     past; ``None`` without ``cpu_idle`` events) and ``estimated_pct``. ``traced_governor`` is the
-    governor whose agreement says that it was the traced one, or ``None``.
+    governor whose agreement says that it was the traced one, or ``None``, also where the machine
+    has one state.
 
     Raises :class:`schedlab.GovernorError` for a governor that there is not, and
     :class:`schedlab.ReplayError` or :class:`schedlab.TraceError` for a trace that cannot be used.
@@ -135,7 +136,8 @@ def replay(
         "coverage": report["coverage"],
         "wakes": report["wakes"],
         "traced": _labelled(report["traced"], labels),
-        "traced_governor": _traced_governor(figures),
+        # All governors agree about the only state.
+        "traced_governor": _traced_governor(figures) if len(labels) > 1 else None,
         "governors": figures,
     }
     traced_us = whole["traced"]["exit_latency_us"]

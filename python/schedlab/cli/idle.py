@@ -269,3 +269,5 @@ def _print(file: Path, report: dict[str, Any]) -> None:
         click.echo(f"The trace was recorded under {report['traced_governor']}, by its agreement.")
     elif not traced["periods"]:
         click.echo("The trace has no cpu_idle events, so nothing tells what its governor chose.")
+    elif len(traced["state_share_pct"]) == 1:
+        click.echo("The machine has one idle state, so governors have nothing to choose.")

@@ -69,6 +69,13 @@ def test_layouts_are_simulated_at_two_sizes() -> None:
     assert all(row["find_mean_ns"] > 0 and row["set_lines"] >= 4 for row in rows)
 
 
+def test_a_machine_of_no_regular_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="cpus is 48; give a power of two"):
+        sized(Machine.load("generic"), 48)
+    with pytest.raises(ValueError, match="cpus is 48; give a power of two"):
+        list(scaling(cpus=(48,), only=("global",)))
+
+
 def test_a_thread_measures_this_machine() -> None:
     (row,) = measure(only=("global",), threads=(1,), duration_ms=20)
     assert row["finds"] > 0

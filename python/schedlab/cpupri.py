@@ -135,8 +135,11 @@ def sized(machine: Machine, cpus: int, *, uniform: bool = False) -> Machine:
     """Make a machine of another size with a machine's cache costs.
 
     Two threads to a core, 32 cores to a cache and node, four nodes to a package. ``uniform`` gives
-    every transfer the cost of one within a cache, so that distance does not matter.
+    every transfer the cost of one within a cache, so that distance does not matter. Raises
+    ``ValueError`` unless ``cpus`` is a power of two.
     """
+    if cpus <= 0 or cpus & (cpus - 1):
+        raise ValueError(f"cpus is {cpus}; give a power of two")
     nodes = max(1, cpus // CPUS_PER_CACHE)
     packages = max(1, nodes // NODES_PER_PACKAGE)
     costs = {

@@ -18,7 +18,7 @@ from rich.text import Text
 from schedlab.cli._errors import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Files that are read in the blink of an eye need no progress bar.
@@ -172,7 +172,7 @@ def decimal(places: int, scale: float = 1.0) -> Callable[[float], str]:
     return lambda value: f"{value / scale:,.{places}f}"
 
 
-def cpu_list(cpus: Sequence[int]) -> str:
+def cpu_list(cpus: Iterable[int]) -> str:
     """Write CPUs as the kernel does: ``0-3,8``."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):

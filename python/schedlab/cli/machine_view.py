@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from schedlab.cli._output import counted, printable
+from schedlab.cli._output import counted, cpu_list, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,11 +114,11 @@ def _parts(within: frozenset[int], levels: list[tuple[str, list[frozenset[int]]]
 
 
 def _draw(tree: Tree, group: _Group, data: dict[str, Any]) -> None:
-    branch = tree.add(Text.assemble(group.label, ("  CPUs " + _list(group.cpus), "cyan")))
+    branch = tree.add(Text.assemble(group.label, ("  CPUs " + cpu_list(group.cpus), "cyan")))
     shapes = {_shape(child.cpus, data) for child in group.children}
     if len(group.children) > _ALIKE_MAX and len(shapes) == 1:
         word = group.children[0].label.split()[0]
-        lists = [_list(child.cpus) for child in group.children]
+        lists = [cpu_list(child.cpus) for child in group.children]
         some = f"{lists[0]}; {lists[1]}; ... {lists[-1]}"
         line = f"{len(lists)} {word}s of {shapes.pop()}"
         branch.add(Text.assemble(line, ("  CPUs " + some, "cyan")))
@@ -143,9 +143,9 @@ def _cores(cpus: frozenset[int], data: dict[str, Any]) -> Iterable[Text]:
 
 def _threads(cpus: frozenset[int], data: dict[str, Any]) -> str:
     cores = [core for core in map(_cpus, data["topology"]["cores"]) if core <= cpus]
-    lists = sorted((_list(core) for core in cores if len(core) > 1), key=_natural)
+    lists = sorted((cpu_list(core) for core in cores if len(core) > 1), key=_natural)
     if not lists:
-        return f"CPUs {_list(cpus)}"
+        return f"CPUs {cpu_list(cpus)}"
     if len(lists) > _ALIKE_MAX:
         lists = [lists[0], "...", lists[-1]]
     return "CPUs " + " ".join(text if text == "..." else f"({text})" for text in lists)
@@ -337,14 +337,3 @@ def _cpus(text: str) -> frozenset[int]:
         first, _, last = part.partition("-")
         cpus.update(range(int(first), int(last or first) + 1))
     return frozenset(cpus)
-
-
-def _list(cpus: Iterable[int]) -> str:
-    """Write a set of CPUs as the kernel does: ``0-3,8``."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and runs[-1][-1] == cpu - 1:
-            runs[-1][1:] = [cpu]
-        else:
-            runs.append([cpu])
-    return ",".join("-".join(map(str, run)) for run in runs)

@@ -68,8 +68,6 @@ pub struct Cpu {
     pub broadcast_ns: u64,
     /// When the first of `arrivals` comes, or it is held up no more, ns.
     pub device_ns: u64,
-    /// Requests to devices whose interrupts come here, by when they are done.
-    pub requests: Requests,
     /// Sleepers.
     pub timers: TimerQueue,
     /// Work per ns.
@@ -78,6 +76,12 @@ pub struct Cpu {
     pub pace: u64,
     /// What its running task has computed since that was last asked, ns.
     pub computed_ns: u64,
+    /// Of its busy time, in interrupts and softirqs, ns.
+    pub irq_ns: u64,
+    /// When it last became busy, ns; `None` while it idles.
+    pub busy_since_ns: Option<u64>,
+    /// Busy time, ns.
+    pub busy_ns: u64,
     /// Operations in a row that took its tasks no time.
     pub steps_without_time: u32,
     /// What it runs, as events name it.
@@ -90,12 +94,24 @@ pub struct Cpu {
     pub timer_stopped: bool,
     /// What the interrupt of another CPU is for: bits of [`Ipi`] and [`POLLED`].
     pub ipi_kinds: u8,
-    /// Of its busy time, in interrupts and softirqs, ns.
-    pub irq_ns: u64,
-    /// When it last became busy, ns; `None` while it idles.
-    pub busy_since_ns: Option<u64>,
-    /// Busy time, ns.
-    pub busy_ns: u64,
+    /// The idle state that it was in last.
+    pub last_state: u32,
+    /// When it began to leave that, ns.
+    pub woke_ns: u64,
+    /// The other threads of its core.
+    pub siblings: Box<[CpuId]>,
+    /// Its idle states as the governor sees them, which CPUs of one kind share.
+    pub states: Arc<[State]>,
+    /// Its sleeps in each.
+    pub sleeps: Vec<Sleeps>,
+    /// The longest exit latency that its idle state may have, ns.
+    pub latency_req_ns: i64,
+    /// How long it polls, unless its governor says, ns.
+    pub poll_limit_ns: u64,
+    /// Its idle governor.
+    pub governor: AnyGovernor,
+    /// Requests to devices whose interrupts come here, by when they are done.
+    pub requests: Requests,
     /// Idle time while tasks that ran here last waited for I/O, ns.
     pub iowait_ns: u64,
     /// Of the interrupts, in softirqs, ns.
@@ -110,22 +126,6 @@ pub struct Cpu {
     pub ipis_for: [u64; 3],
     /// Interrupts of the broadcast timer handled.
     pub broadcasts: u64,
-    /// The other threads of its core.
-    pub siblings: Box<[CpuId]>,
-    /// Its idle states as the governor sees them, which CPUs of one kind share.
-    pub states: Arc<[State]>,
-    /// The one that it was in last.
-    pub last_state: u32,
-    /// When it began to leave that, ns.
-    pub woke_ns: u64,
-    /// Its sleeps in each.
-    pub sleeps: Vec<Sleeps>,
-    /// How long it polls, unless its governor says, ns.
-    pub poll_limit_ns: u64,
-    /// The longest exit latency that its idle state may have, ns.
-    pub latency_req_ns: i64,
-    /// Its idle governor.
-    pub governor: AnyGovernor,
     /// Until when its host holds it up, so that it does not schedule, ns.
     pub held_until_ns: u64,
     /// Since when it waits for that, ns.

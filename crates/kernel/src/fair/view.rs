@@ -6,6 +6,7 @@ use schedlab_machine::{CpuId, CpuSet};
 
 /// The run queue of one CPU, as other CPUs see it (`struct rq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
 pub struct CpuState {
     /// `rq->curr` is the idle task.
     pub curr_is_idle: bool,
@@ -27,20 +28,20 @@ pub struct CpuState {
     pub runnable: u64,
     /// `cfs.avg.util_est`.
     pub util_est: u64,
-    /// Capacity left for fair tasks (`capacity_of()`).
-    pub capacity: u64,
     /// `arch_scale_cpu_capacity()`.
     pub capacity_orig: u64,
+    /// Capacity left for fair tasks (`capacity_of()`).
+    pub capacity: u64,
+    /// Tasks that NUMA balancing placed.
+    pub nr_numa_running: u32,
+    /// Of these, tasks on their preferred node.
+    pub nr_preferred_running: u32,
     /// Exit latency of the idle state that the CPU is in, us.
     pub idle_exit_latency_us: Option<u32>,
     /// When the CPU became idle, ns.
     pub idle_stamp_ns: u64,
     /// Load of a task that does not fit the CPU.
     pub misfit_task_load: u64,
-    /// Tasks that NUMA balancing placed.
-    pub nr_numa_running: u32,
-    /// Of these, tasks on their preferred node.
-    pub nr_preferred_running: u32,
     /// Capacity taken by thermal limits.
     pub hw_pressure: u64,
     /// Utilisation by real-time tasks.

@@ -13,27 +13,33 @@ use crate::hardware::Hardware;
 use crate::pelt::{Avg, EntityActivity, RqClock};
 use schedlab_machine::CpuId;
 
-/// `struct rq` with its `struct cfs_rq`.
+/// `struct rq` with its `struct cfs_rq`. What most events need comes first, so that it is in few
+/// cache lines.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct RunQueue {
-    /// The fair tasks.
-    pub fair: FairQueue,
     /// Clocks of real, task and PELT time.
     pub clock: RqClock,
-    /// Sums of the averages of all its fair tasks, blocked ones included.
-    pub avg: Avg,
-    /// Sum of the estimates of its queued tasks.
-    pub util_est: u64,
     pub(super) curr: Option<TaskId>,
     pub(super) need_resched: bool,
     /// The CPU knows, or will by an interrupt.
     pub(super) told: bool,
     /// The stopper thread has the CPU.
     pub(super) stopper_ran: bool,
-    /// What tasks that left while asleep still contribute.
-    pub(super) removed: Removed,
-    /// Wake-ups that other CPUs left here.
-    pub(super) wake_list: Vec<TaskId>,
+    /// Its utilisation changed, of which the governor of its frequency is yet to hear.
+    pub(super) util_changed: bool,
+    /// A task that waited for I/O is being enqueued, of which that governor is yet to hear.
+    pub(super) io_ended: bool,
+    /// Sum of the estimates of its queued tasks.
+    pub util_est: u64,
+    /// How fast the CPU ran until the clocks were brought up to date, out of 1024.
+    pub(super) frequency: u64,
+    /// Sums of the averages of all its fair tasks, blocked ones included.
+    pub avg: Avg,
+    /// The fair tasks.
+    pub fair: FairQueue,
+    /// Its tasks, the one that ran or came last at the end (`cfs_tasks`, backwards).
+    pub(super) tasks: Vec<TaskId>,
     /// When the CPU became idle, ns; 0 once a task was woken on it.
     pub(super) idle_stamp_ns: u64,
     /// How long the CPU idles at a time, on average, ns.
@@ -42,16 +48,14 @@ pub struct RunQueue {
     pub(super) max_idle_balance_cost_ns: u64,
     /// How long a search for an idle CPU takes from here, on average, ns.
     pub(super) avg_scan_cost_ns: u64,
-    /// Its tasks, the one that ran or came last at the end (`cfs_tasks`, backwards).
-    pub(super) tasks: Vec<TaskId>,
+    /// What tasks that left while asleep still contribute.
+    pub(super) removed: Removed,
+    /// Wake-ups that other CPUs left here.
+    pub(super) wake_list: Vec<TaskId>,
     /// What balancing remembers.
     pub(super) balance: QueueState,
     /// The share of time in which it had tasks, as power-aware scheduling tells it (`rq->avg`).
     pub(super) runnable: RunnableAvg,
-    /// Its utilisation changed, of which the governor of its frequency is yet to hear.
-    pub(super) util_changed: bool,
-    /// A task that waited for I/O is being enqueued, of which that governor is yet to hear.
-    pub(super) io_ended: bool,
     /// Tasks that wait for I/O and ran here last (`rq->nr_iowait`).
     pub(super) nr_iowait: u32,
     /// What its tasks want to be taken for.
@@ -60,8 +64,6 @@ pub struct RunQueue {
     pub(super) chosen_last: Option<CpuId>,
     /// The task that the stopper thread is to send away (`push_busy`, `push_work`).
     pub(super) push_task: Option<TaskId>,
-    /// How fast the CPU ran until the clocks were brought up to date, out of 1024.
-    pub(super) frequency: u64,
 }
 
 /// `cfs_rq->removed`.

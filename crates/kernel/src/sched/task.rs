@@ -48,32 +48,28 @@ pub struct NewTask {
     pub clamps: Option<TaskClamps>,
 }
 
-/// `struct task_struct`, as far as placement and accounting need it.
+/// `struct task_struct`, as far as placement and accounting need it. What most events need comes
+/// first, so that it is in few cache lines.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub struct Task {
+    /// Load tracking.
+    pub avg: Avg,
+    /// Utilisation at its last sleeps, smoothed; the top bit says that nothing was added since
+    /// (`UTIL_AVG_UNCHANGED`).
+    pub(super) util_est: u32,
     /// Its life.
     pub state: TaskState,
+    /// A kernel thread bound to one CPU.
+    pub per_cpu_kthread: bool,
+    /// Its queue knows of its clamps.
+    pub(super) clamped: bool,
+    /// It sleeps for I/O, or was woken from that and has not run since (`in_iowait`).
+    pub in_iowait: bool,
     /// The CPU it is on or was on last.
     pub cpu: CpuId,
     /// The CPUs it may use.
     pub affinity: AffinityId,
-    /// For how long it must stay where it is.
-    pub(super) staying: Staying,
-    /// A kernel thread bound to one CPU.
-    pub per_cpu_kthread: bool,
-    /// Load tracking.
-    pub avg: Avg,
-    /// The share of time in which it ran or waited, as power-aware scheduling tells it.
-    pub(super) runnable: RunnableAvg,
-    /// What it wants to be taken for.
-    pub clamps: TaskClamps,
-    /// Its queue knows of its clamps.
-    pub(super) clamped: bool,
-    /// Utilisation at its last sleeps, smoothed; the top bit says that nothing was added since
-    /// (`UTIL_AVG_UNCHANGED`).
-    pub(super) util_est: u32,
-    /// It sleeps for I/O, or was woken from that and has not run since (`in_iowait`).
-    pub in_iowait: bool,
     /// Its CPU counts it among those that wait for I/O.
     pub(super) counted_in_iowait: bool,
     pub(super) recent_used_cpu: CpuId,
@@ -84,6 +80,12 @@ pub struct Task {
     pub switches: u64,
     /// How often it moved to another CPU.
     pub migrations: u64,
+    /// For how long it must stay where it is.
+    pub(super) staying: Staying,
+    /// The share of time in which it ran or waited, as power-aware scheduling tells it.
+    pub(super) runnable: RunnableAvg,
+    /// What it wants to be taken for.
+    pub clamps: TaskClamps,
 }
 
 /// Set in `util_est` until the task's utilisation changes.

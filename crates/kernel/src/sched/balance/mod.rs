@@ -25,35 +25,37 @@ use crate::fair::view::CpuState;
 use crate::hardware::Hardware;
 use schedlab_machine::CpuId;
 
-/// What a CPU remembers of one of its domains (the changing part of `struct sched_domain`).
+/// What a CPU remembers of one of its domains (the changing part of `struct sched_domain`). What
+/// most attempts need comes first, so that it is in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(super) struct LevelState {
     /// When it last balanced here, jiffies.
     last_balance: u64,
-    /// How long it waits between balancing while idle, ms.
-    interval_ms: u64,
-    /// The same in jiffies, while idle and while busy, so that it is computed only when it changes.
+    /// How long it waits between balancing in jiffies, while idle and while busy.
     interval: [u64; 2],
-    /// What that takes.
-    rules: IntervalRules,
-    /// Attempts in a row that moved nothing.
-    nr_balance_failed: u32,
     /// The longest that balancing before idling took lately, ns.
     max_newidle_lb_cost_ns: u64,
     /// When that was last renewed or decayed, jiffies.
     last_decay_max_lb_cost: u64,
-    newidle_call: u32,
-    newidle_success: u32,
-    /// Of 1024 balances before idling, how many paid.
-    newidle_ratio: u32,
     /// When the own group's capacity is due, jiffies (`sgc->next_update`).
     capacity_update: u64,
-    /// What attempts here were for, where tasks may be packed.
-    lazy: LazyHistory,
+    /// Attempts in a row that moved nothing.
+    nr_balance_failed: u32,
     /// Of domains like this one, one at a time is balanced (`SD_SERIALIZE`).
     serial: bool,
     /// A CPU that is about to idle balances here (`SD_BALANCE_NEWIDLE`).
     newidle: bool,
+    newidle_call: u32,
+    newidle_success: u32,
+    /// Of 1024 balances before idling, how many paid.
+    newidle_ratio: u32,
+    /// How long it waits while idle, ms; `interval` is computed when this changes.
+    interval_ms: u64,
+    /// What that takes.
+    rules: IntervalRules,
+    /// What attempts here were for, where tasks may be packed.
+    lazy: LazyHistory,
 }
 
 /// How an interval in ms becomes jiffies.

@@ -19,15 +19,6 @@ pub struct IdleCounts {
     pub rejected: u64,
 }
 
-/// One CPU's sleeps in one idle state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sleeps {
-    /// Time in it, ns.
-    pub idle_ns: u64,
-    /// What the kernel counts.
-    pub counts: IdleCounts,
-}
-
 impl IdleCounts {
     /// Takes a sleep in, and gives the kernel's verdict on it. `entered`, whose counts these are, is
     /// the state among `states`, `duration_ns` what the kernel measured.
@@ -44,4 +35,13 @@ impl IdleCounts {
         self.below += u64::from(verdict == Verdict::TooShallow);
         verdict
     }
+}
+
+/// One CPU's sleeps in one idle state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sleeps {
+    /// Time in it, ns.
+    pub idle_ns: u64,
+    /// What the kernel counts.
+    pub counts: IdleCounts,
 }

@@ -9,7 +9,8 @@ use schedlab_machine::{CpuId, Machine};
 /// A thread's share of its core.
 #[derive(Clone, Debug)]
 pub struct CoreShare {
-    /// Work per ns at the time that was reached.
+    /// Work per ns at the time that was reached: of `speeds`, which are elsewhere in memory, the one
+    /// that every event asks for.
     speed: u64,
     busy_siblings: usize,
     /// Work per ns, by the number of busy siblings.

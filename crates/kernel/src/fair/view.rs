@@ -4,7 +4,8 @@
 use super::uclamp::QueueClamps;
 use schedlab_machine::{CpuId, CpuSet};
 
-/// The run queue of one CPU, as other CPUs see it (`struct rq`).
+/// The run queue of one CPU, as other CPUs see it (`struct rq`). What balancing adds up comes first,
+/// so that it is in one cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct CpuState {
